@@ -1,21 +1,10 @@
 """The console from the first login to the end of a team, in a browser: what a person does, and what it does."""
 
-import json
 import re
-import subprocess
-from http import HTTPStatus
-from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.pages import a_browser, opening
-from tests.e2e.auth_stack import API, AuthStack, done
-from tests.e2e.stack import PALLAS, wait_until
-from tests.e2e.test_libraries import assert_refused
-from tests.requirements import requirement
-
-from workspaces.model import NO_TEAMS
+from tests.e2e.auth_stack import AuthStack
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -34,7 +23,6 @@ WATCH = """() => {
 """Notes each text of the status line, with the number of such lines and of spinners. `text` null: there is none."""
 
 
-@requirement("P-4.3", "A-9.1.1")
 async def register(page: Page, stack: AuthStack) -> str:
     """Register the team by the address of its registry, and wait until Mnemosyne knows it. Returns its id."""
     await page.get_by_role("link", name="Pallas instances").click()

@@ -14,6 +14,7 @@ from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.streams import KEY, Received
 from tests.integration.real_parts import Front, a_lab, a_worker
+from tests.requirements import requirement
 from tests.waiting import Collected, soon
 
 from pallas_mcp_calls.calls import AgentCalls
@@ -76,7 +77,7 @@ async def test_text_comes_while_it_is_written_and_is_the_answer_in_the_end(
 
 
 @ERAS
-@pytest.mark.requirement("P-5.14")
+@requirement("P-5.14")
 @pytest.mark.parametrize(
     "meta", [{}, {"pallas/text-deltas": False}, {"pallas/text-deltas": 1}, {"pallas/text-deltas": "true"}], ids=range(4)
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 from tests.waiting import soon
 from tests.workspaces_world.foreign.fast_agent import FastAgent
 from tests.workspaces_world.foreign.node_agents import NodeAgent, a_node_agent
@@ -82,7 +83,7 @@ def caller(request: pytest.FixtureRequest, calls: AgentCalls) -> Caller:
     )
 
 
-@pytest.mark.requirement("P-5.17")
+@requirement("P-5.17")
 async def test_a_message_is_answered_with_progress_on_the_way(caller: Caller) -> None:
     answer = await caller.send("hi")
     assert not answer.failed
@@ -159,7 +160,7 @@ async def test_a_session_that_the_server_has_forgotten_is_opened_again(calls: Ag
     assert [(await caller.send("hi")).text[:8] for _ in range(2)] == ["echo: hi"] * 2
 
 
-@pytest.mark.requirement("P-4.6")
+@requirement("P-4.6")
 async def test_their_health_is_read(
     calls: AgentCalls, fast: FastAgent, old_fast: FastAgent, node: NodeAgent, old_node: NodeAgent
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import tracemalloc
 
 import pytest
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import MEBIBYTE, RawAgents
 
@@ -115,14 +116,14 @@ async def test_closing_the_stream_cancels_a_call(agents: RawAgents, calls: Agent
         ("refuses", "the agent refuses the call: No"),
     ],
 )
-@pytest.mark.requirement("P-4.9")
+@requirement("P-4.9")
 async def test_whatever_is_no_health_is_an_error(agents: RawAgents, calls: AgentCalls, mode: str, message: str) -> None:
     agents.modes[f"health_{mode}"] = mode
     report = await soon(calls.health(Target(agents.url(f"health_{mode}"))))
     assert (report.status, report.message) == ("error", message)
 
 
-@pytest.mark.requirement("P-4.9")
+@requirement("P-4.9")
 async def test_a_health_that_does_not_come_is_an_error_after_three_seconds(
     agents: RawAgents, calls: AgentCalls
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.requirements import requirement
 from tests.workspaces_world.registry import DOCUMENT, entry
 
 from pallas_contracts.errors import Rejected
@@ -27,7 +28,7 @@ FIELDS = st.fixed_dictionaries(
 LARGEST = 4 * 96 * 1024
 
 
-@pytest.mark.requirement("P-4.2")
+@requirement("P-4.2")
 @pytest.mark.parametrize(
     ("written", "stored"),
     [
@@ -87,7 +88,7 @@ def test_private_addresses_are_normal_and_networks_narrow(address: str) -> None:
     assert narrow.allows(ip_address(address)) == ("10.1.2.3" in address)
 
 
-@pytest.mark.requirement("P-4.3")
+@requirement("P-4.3")
 def test_the_document_of_the_contract_is_read() -> None:
     listing = read_document(DOCUMENT, Policy())
     assert [(agent.server_id, agent.title, agent.url) for agent in listing.agents] == [

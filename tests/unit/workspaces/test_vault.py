@@ -6,6 +6,7 @@ import jwt
 import pytest
 from cryptography.fernet import Fernet
 from pydantic import SecretStr
+from tests.requirements import requirement
 
 from pallas_contracts.errors import PallasError, Rejected
 from workspaces.mnemosyne.claims import jti_of
@@ -28,7 +29,7 @@ def vault(fernet: str | None = None, secret: str | None = None) -> Vault:
     return Vault.of(Keys(SecretStr(fernet) if fernet else None, SecretStr(secret) if secret else None))
 
 
-@pytest.mark.requirement("A-13.3.3")
+@requirement("A-13.3.3")
 def test_the_fernet_key_counts_and_otherwise_the_secret_key() -> None:
     assert Fernet(ONE).decrypt(vault(ONE, SECRET).seal("a JWT")).decode() == "a JWT"
     sealed = vault(secret=SECRET).seal("a JWT")

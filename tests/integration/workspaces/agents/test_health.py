@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 from tests.integration.workspaces.agents.conftest import API, Town
 from tests.integration.workspaces.control.world import a_world
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import RawAgents
 from tests.workspaces_world.registry import entry
@@ -24,7 +25,7 @@ def gauge(town: Town, instance: str, agent: str) -> float | None:
     return registry.get_sample_value(GAUGE, {"instance": instance, "agent": agent})
 
 
-@pytest.mark.requirement("P-4.6", "P-4.7", "P-4.8")
+@requirement("P-4.6", "P-4.7", "P-4.8")
 async def test_new_agents_are_checked_at_once_and_shown(town: Town) -> None:
     well, slow, ill = town.offer(), town.offer(), town.offer()
     town.agents.healths |= {
@@ -47,7 +48,7 @@ async def test_new_agents_are_checked_at_once_and_shown(town: Town) -> None:
     assert agent["health"]["status"] == "degraded"
 
 
-@pytest.mark.requirement("P-4.6")
+@requirement("P-4.6")
 async def test_a_check_has_neither_arguments_nor_a_progress_token(town: Town) -> None:
     name = town.offer()
     await town.world.register()
@@ -57,7 +58,7 @@ async def test_a_check_has_neither_arguments_nor_a_progress_token(town: Town) ->
     assert all(key.startswith("io.modelcontextprotocol/") for key in asked.params["_meta"])
 
 
-@pytest.mark.requirement("P-4.9")
+@requirement("P-4.9")
 async def test_an_agent_that_is_not_there_is_in_error_until_it_is(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     name = town.offer()
     town.agents.modes[name] = "status_503"
@@ -106,7 +107,7 @@ async def test_agents_get_the_token_of_their_instance(town: Town) -> None:
     assert "another" not in repr(target)
 
 
-@pytest.mark.requirement("P-4.6")
+@requirement("P-4.6")
 async def test_the_interval_of_the_settings_holds_at_once_and_within_ten_percent(town: Town) -> None:
     name, times = town.offer(), list[float]()
     await town.world.register()

@@ -6,13 +6,14 @@ import logging
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 from tests.waiting import soon
 from tests.workspaces_world.mnemosyne import Mode
 
 FAILURES = ("page", "page_after", "web_page", "redirects")
 
 
-@pytest.mark.requirement("A-8.0.1", "A-8.1.4", "A-4.2.3", "A-11.2.2")
+@requirement("A-8.0.1", "A-8.1.4", "A-4.2.3", "A-11.2.2")
 @pytest.mark.parametrize("mode", FAILURES)
 async def test_a_failing_mnemosyne_blocks_nothing_and_is_told_later(world: World, mode: Mode) -> None:
     world.mnemosyne.mode = mode
@@ -32,7 +33,7 @@ async def test_a_failing_mnemosyne_blocks_nothing_and_is_told_later(world: World
     assert world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-8.0.1")
+@requirement("A-8.0.1")
 async def test_hooks_are_tried_again_by_themselves_when_mnemosyne_is_back(own_world: World) -> None:
     await own_world.mnemosyne.stop()
     instance = await own_world.register()
@@ -56,7 +57,7 @@ async def test_the_delay_of_tries_grows_and_ends_with_the_outage(own_world: Worl
         await own_world.until(instance, lambda one: one["status"] == "provisioned")
 
 
-@pytest.mark.requirement("A-8.1.4")
+@requirement("A-8.1.4")
 async def test_a_refusal_is_not_tried_again_before_the_next_cycle(world: World) -> None:
     world.mnemosyne.modes["POST"] = "redirects"
     instance = await world.register()
@@ -74,7 +75,7 @@ async def test_a_team_that_was_made_twice_gets_a_jwt_that_works(world: World) ->
     assert world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-8.2.1")
+@requirement("A-4.2.4", "A-8.2.1")
 async def test_deletion_sends_delete_and_cascades(world: World) -> None:
     instance = await world.provisioned()
     workspace = await world.workspace(instance)
@@ -89,7 +90,7 @@ async def test_deletion_sends_delete_and_cascades(world: World) -> None:
     assert done is True
 
 
-@pytest.mark.requirement("A-8.4.1", "A-8.3.1", "A-13.5.2")
+@requirement("A-8.4.1", "A-8.3.1", "A-13.5.2")
 async def test_detaching_puts_the_full_remaining_list(world: World) -> None:
     instance = await world.provisioned()
     first, second = await world.workspace(instance), await world.workspace(instance)
@@ -101,7 +102,7 @@ async def test_detaching_puts_the_full_remaining_list(world: World) -> None:
     assert world.mnemosyne.knows(instance) == (True, [])
 
 
-@pytest.mark.requirement("A-8.5.1")
+@requirement("A-8.5.1")
 async def test_deleting_a_workspace_pushes_the_lists_of_all_its_teams(world: World) -> None:
     one, other = await world.provisioned("One"), await world.provisioned("Other")
     kept, gone = await world.workspace(one, other), await world.workspace(one, other)
@@ -132,7 +133,7 @@ async def test_many_changes_at_once_end_in_the_list_that_holds(world: World) -> 
     assert world.mnemosyne.knows(instance) == (True, sorted(workspaces[4:]))
 
 
-@pytest.mark.requirement("A-13.4.2")
+@requirement("A-13.4.2")
 async def test_each_action_is_one_log_line_and_one_run_with_the_correlation(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

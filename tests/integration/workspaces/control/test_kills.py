@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.integration.real_parts import until
 from tests.integration.workspaces.control.process import Killable
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 from tests.waiting import soon
 from tests.workspaces_world.mnemosyne import PASSWORD, Mnemosyne
 from tests.workspaces_world.registry import Registry
@@ -74,7 +75,7 @@ async def killed(database: str, engine: AsyncEngine, tmp_path: Path) -> AsyncGen
             yield Killed(replica, mnemosyne, registry, engine)
 
 
-@pytest.mark.requirement("A-8.0.1", "A-8.1.2")
+@requirement("A-8.0.1", "A-8.1.2")
 async def test_whatever_was_interrupted_is_made_good(killed: Killed) -> None:
     # Between the 201 and the store: the answer with the only copy of the JWT is lost.
     done, _ = killed.mnemosyne.hold("POST")

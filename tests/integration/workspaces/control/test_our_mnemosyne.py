@@ -11,6 +11,7 @@ from tests.integration.team_lifecycle.lab import ADMIN, SERVICE_PASSWORD, TEAMS,
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API, a_workspaces
 from tests.postgres import PostgresServer
+from tests.requirements import requirement
 from tests.workspaces_world.mnemosyne import Mnemosyne
 from tests.workspaces_world.registry import Registry
 
@@ -32,7 +33,7 @@ async def with_ours(database: str, nats_server: NatsServer, lifecycle: Lifecycle
         yield World(lab, Mnemosyne(), registry)
 
 
-@pytest.mark.requirement("A-8.1.2", "A-8.3.1", "A-8.2.1", "A-9.4.1", "A-13.5.2")
+@requirement("A-8.1.2", "A-8.3.1", "A-8.2.1", "A-9.4.1", "A-13.5.2")
 async def test_everything_works_with_our_own_mnemosyne(with_ours: World, lifecycle: Lifecycle) -> None:
     world = with_ours
     instance = await world.provisioned("Kottos")

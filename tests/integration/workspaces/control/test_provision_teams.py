@@ -8,6 +8,7 @@ import sys
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API, environment
+from tests.requirements import requirement
 from tests.workspaces_world.mnemosyne import PASSWORD
 
 from workspaces.provision_teams import a_command, provision_teams
@@ -54,7 +55,7 @@ async def in_every_state(world: World) -> dict[str, str]:
     return instances
 
 
-@pytest.mark.requirement("A-14.2.4", "A-9.5.1", "A-9.5.2", "A-4.2.2")
+@requirement("A-14.2.4", "A-9.5.1", "A-9.5.2", "A-4.2.2")
 async def test_provision_teams_is_idempotent(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     instances = await in_every_state(world)
     code, rows = await run(world, capsys)

@@ -3,12 +3,13 @@
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 from tests.workspaces_world.registry import entry
 
 LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at = now() where id = :id"
 
 
-@pytest.mark.requirement("A-8.6.1", "A-11.2.2")
+@requirement("A-8.6.1", "A-11.2.2")
 @pytest.mark.parametrize("status", ["null", "'failed'", "'pending'"])
 async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status: str) -> None:
     instance = await world.provisioned()
@@ -27,7 +28,7 @@ async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status
     assert world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-8.6.2")
+@requirement("A-8.6.2")
 async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
     instances = [await world.provisioned(name) for name in ("One", "Two")]
     workspace = await world.workspace(*instances)
@@ -63,7 +64,7 @@ async def test_attaching_a_team_that_mnemosyne_has_lost_makes_it_again(world: Wo
     assert world.mnemosyne.knows(instance) == (True, [workspace])
 
 
-@pytest.mark.requirement("A-8.6.2")
+@requirement("A-8.6.2")
 async def test_a_team_that_was_deleted_in_mnemosyne_is_failed_with_what_to_do(world: World) -> None:
     instance = await world.provisioned()
     world.mnemosyne.teams[instance].active = False

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, entry
 
 ACTIONS = ("refresh", "reveal", "rotate", "provision", "check")
@@ -17,7 +18,7 @@ async def register(world: World, url: str, **fields: Any) -> Any:
     return await world.http.post(f"{API}/pallas", json={"registry_url": url, **fields})
 
 
-@pytest.mark.requirement("P-4.2", "P-4.3")
+@requirement("P-4.2", "P-4.3")
 async def test_an_instance_is_stored_with_its_address_and_shows_its_agents(world: World) -> None:
     answer = await register(world, f" {world.registry.base}/.well-known/mcp/server.json ")
     assert answer.status_code == 201
@@ -130,7 +131,7 @@ async def test_nobody_there_is_a_clear_sentence(world: World) -> None:
     assert answer.json()["error"] == "the registry cannot be reached: no connection"
 
 
-@pytest.mark.requirement("P-4.2")
+@requirement("P-4.2")
 @pytest.mark.parametrize(
     ("url", "says"),
     [
@@ -152,7 +153,7 @@ async def test_a_bad_address_is_refused_with_field_and_reason(world: World, url:
     assert "secret" not in answer.text
 
 
-@pytest.mark.requirement("P-4.4", "P-4.5")
+@requirement("P-4.4", "P-4.5")
 async def test_attaching_fetches_again_and_detaching_removes_all_connections(world: World) -> None:
     instance, other = await world.provisioned("Kottos"), await world.provisioned("Mentor")
     world.registry.servers = [
@@ -174,7 +175,7 @@ async def test_attaching_fetches_again_and_detaching_removes_all_connections(wor
     assert len(await world.rows(statement, id=other)) == 3
 
 
-@pytest.mark.requirement("P-4.4", "P-4.12")
+@requirement("P-4.4", "P-4.12")
 async def test_a_team_whose_registry_is_away_is_attached_with_a_warning(world: World) -> None:
     instance = await world.provisioned()
     world.registry.mode = "status"

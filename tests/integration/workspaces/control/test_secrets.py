@@ -9,13 +9,14 @@ import pytest
 from cryptography.fernet import Fernet
 from tests.integration.workspaces.control.world import World, a_world
 from tests.integration.workspaces.lab import API, FERNET_KEY
+from tests.requirements import requirement
 from tests.waiting import soon
 from tests.workspaces_world.mnemosyne import Mode
 
 from pallas_contracts.errors import Rejected
 
 
-@pytest.mark.requirement("A-4.2.2", "A-9.1.2")
+@requirement("A-4.2.2", "A-9.1.2")
 async def test_of_many_that_reveal_at_once_one_sees_the_jwt(world: World) -> None:
     instance = await world.provisioned()
     await world.until_quiet()
@@ -32,7 +33,7 @@ async def test_there_is_nothing_to_reveal_before_the_team_is_provisioned(world: 
     assert (answer.status_code, answer.json()["code"]) == (404, "no_jwt")
 
 
-@pytest.mark.requirement("A-9.4.1")
+@requirement("A-9.4.1")
 async def test_rotating_while_mnemosyne_is_away_changes_nothing(own_world: World) -> None:
     instance = await own_world.provisioned()
     await own_world.until_quiet()
@@ -49,7 +50,7 @@ async def test_rotating_while_mnemosyne_is_away_changes_nothing(own_world: World
     assert own_world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-9.4.1")
+@requirement("A-9.4.1")
 @pytest.mark.parametrize("mode", ["page", "page_after", "twice", "web_page", "redirects", "well"])
 async def test_after_any_rotation_the_stored_jwt_works(world: World, mode: Mode) -> None:
     instance = await world.provisioned()
@@ -97,7 +98,7 @@ async def test_rotations_at_once_leave_a_jwt_that_works(world: World) -> None:
     assert world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-13.3.3", "A-4.2.1")
+@requirement("A-13.3.3", "A-4.2.1")
 async def test_the_plaintext_is_nowhere(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     instance = await world.provisioned()
@@ -127,7 +128,7 @@ async def _all_rows(world: World) -> str:
     return "\n".join([str(await world.rows(f"select t::text from {table} t")) for [table] in tables])
 
 
-@pytest.mark.requirement("A-13.3.3")
+@requirement("A-13.3.3")
 async def test_a_lost_key_stops_the_start_and_says_how_many(database: str) -> None:
     async with a_world(database) as world:
         instances = [await world.provisioned(name) for name in ("One", "Two")]
@@ -147,7 +148,7 @@ async def test_a_lost_key_stops_the_start_and_says_how_many(database: str) -> No
         assert world.mnemosyne.accepts(jwt)
 
 
-@pytest.mark.requirement("A-13.3.3")
+@requirement("A-13.3.3")
 async def test_lost_jwts_that_are_given_up_are_rotated(database: str) -> None:
     async with a_world(database) as world:
         instance = await world.provisioned()

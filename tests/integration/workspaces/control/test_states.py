@@ -12,6 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.integration.workspaces.control.machine import Stage, Teams
 from tests.integration.workspaces.control.world import a_world
 from tests.postgres import PostgresServer
+from tests.requirements import requirement
 
 LIVES = settings(
     max_examples=100 if "PALLAS_TEST_SEED" in os.environ else 12,
@@ -46,7 +47,7 @@ def a_stage(database: str) -> Generator[Stage]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("A-8.0.1", "A-8.6.1", "A-8.6.2", "A-8.4.1", "A-8.5.1")
+@requirement("A-8.0.1", "A-8.6.1", "A-8.6.2", "A-8.4.1", "A-8.5.1")
 def test_when_it_is_quiet_mnemosyne_knows_what_holds(postgres: PostgresServer, model: str) -> None:
     database = asyncio.run(postgres.new_database(like=model))
     with a_stage(database) as stage:

@@ -6,11 +6,12 @@ import pytest
 import yaml
 from tests.integration.workspaces.control.world import LIBRARY, World
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 
 from workspaces.mnemosyne.vault import Vault
 
 
-@pytest.mark.requirement("A-14.2.1", "A-8.1.1", "A-8.1.2", "A-8.1.3", "A-4.2.1", "A-13.3.3")
+@requirement("A-14.2.1", "A-8.1.1", "A-8.1.2", "A-8.1.3", "A-4.2.1", "A-13.3.3")
 async def test_on_pallas_registered_populates_team_jwt_encrypted_and_transitions_status_to_provisioned(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -29,7 +30,7 @@ async def test_on_pallas_registered_populates_team_jwt_encrypted_and_transitions
     assert vars(line)["correlation"] == created.correlation
 
 
-@pytest.mark.requirement("A-14.2.2", "A-8.3.1", "A-9.2.1")
+@requirement("A-14.2.2", "A-8.3.1", "A-9.2.1")
 async def test_on_workspace_pallas_attached_triggers_the_correct_put_payload(world: World) -> None:
     instance = await world.provisioned()
     first = await world.workspace(instance)
@@ -41,7 +42,7 @@ async def test_on_workspace_pallas_attached_triggers_the_correct_put_payload(wor
     assert world.mnemosyne.knows(instance) == (True, sorted([first, second]))
 
 
-@pytest.mark.requirement("A-14.2.3", "A-10.2.1", "A-10.2.2", "A-9.2.2")
+@requirement("A-14.2.3", "A-10.2.1", "A-10.2.2", "A-9.2.2")
 async def test_agent_picker_endpoint_filters_agent_connections_by_attached_pallas_instances(world: World) -> None:
     kottos, _mentor = await world.provisioned("Kottos"), await world.provisioned("Mentor")
     workspace = await world.workspace(kottos)
@@ -51,7 +52,7 @@ async def test_agent_picker_endpoint_filters_agent_connections_by_attached_palla
     assert picker["empty"] is None
 
 
-@pytest.mark.requirement("A-10.2.3", "A-10.1.1", "A-4.2.5")
+@requirement("A-10.2.3", "A-10.1.1", "A-4.2.5")
 async def test_an_empty_picker_has_the_sentence_and_the_link(world: World) -> None:
     await world.provisioned()
     workspace = await world.workspace()
@@ -63,7 +64,7 @@ async def test_an_empty_picker_has_the_sentence_and_the_link(world: World) -> No
     assert picker["empty"]["link"].startswith(f"/workspaces/{workspace}/")
 
 
-@pytest.mark.requirement("A-9.1.1", "A-9.1.2", "A-9.3.1", "A-9.4.1", "A-4.2.2", "A-8.2.1", "A-13.4.2")
+@requirement("A-9.1.1", "A-9.1.2", "A-9.3.1", "A-9.4.1", "A-4.2.2", "A-8.2.1", "A-13.4.2")
 async def test_the_way_of_an_operator(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     instance = await world.provisioned()

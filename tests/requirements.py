@@ -343,7 +343,6 @@ PENDING: frozenset[str] = frozenset(
     {
         # Discovery and agents
         "P-4.2",
-        "P-4.3",
         "P-4.4",
         "P-4.5",
         # Health
@@ -353,7 +352,6 @@ PENDING: frozenset[str] = frozenset(
         "P-4.9",
         # Chat and health
         "P-4.10",
-        "P-4.11",
         "P-4.12",
         # Tables and secrets
         "A-4.2.1",
@@ -370,11 +368,6 @@ PENDING: frozenset[str] = frozenset(
         "A-8.5.1",
         "A-8.6.1",
         "A-8.6.2",
-        # Attached teams and the picker
-        "A-10.1.1",
-        "A-10.2.1",
-        "A-10.2.2",
-        "A-10.2.3",
         # Migration
         "A-11.2.2",
         # The contract's own tests

@@ -83,7 +83,7 @@ async def crowd(studio: Studio) -> None:
     async with Client(f"{studio.ready['gateway']}/teams/demo/mcp/harper") as client:
         running = asyncio.create_task(call(client, "harper", AGAIN))
         await studio.model.stalled.wait()
-        await expect(studio.page.get_by_text("Running", exact=True)).to_be_visible()
+        await expect(studio.page.get_by_role("cell", name="Running")).to_be_visible()
         await studio.shoot("turns")
         studio.model.stalls = False
         running.cancel()

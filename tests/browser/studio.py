@@ -48,7 +48,7 @@ class Studio:
     async def show(self, path: str) -> None:
         """Open a page, and wait until it has loaded what it shows."""
         await self.page.goto(f"{self.ready['workspaces']}{path}")
-        await expect(self.page.get_by_role("link", name="Contracts")).to_be_visible()
+        await expect(self.page.get_by_role("navigation").get_by_role("link", name="Contracts").first).to_be_visible()
         await expect(self.page.locator("main h1, main h2").first).to_be_visible()
         await expect(self.page.get_by_role("status", name="Loading")).to_have_count(0)
 

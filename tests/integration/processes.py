@@ -66,8 +66,11 @@ class Service:
 async def a_service(
     module: str, url: str, folder: Path, instance: str, others: Mapping[str, str] | None = None, /, **settings: str
 ) -> AsyncGenerator[Service]:
-    """A process of the service in `module`. `settings` are its variables without their prefix, `others` have none."""
-    port, log = free_port(), folder / f"{instance}.log"
+    """A process of the service in `module`. `settings` are its variables without their prefix, `others` have none.
+
+    It listens on a free port, or on the one in `settings`.
+    """
+    port, log = int(settings.get("port", free_port())), folder / f"{instance}.log"
     given = {"nats_url": url, "port": str(port), "instance": instance, "drain_seconds": "2", **settings}
     environ = {**os.environ, **(others or {}), **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
     with log.open("wb") as errors:

@@ -18,9 +18,8 @@ class Show(Protocol):
     """Opens a page of the console, logged in."""
 
     def __call__(
-        self, path: str = "/workspaces/ws", *, base: str | None = None, scheme: Scheme = "light", width: int = 1280,
-        allowed: tuple[str, ...] = (),
-    ) -> Awaitable[Page]:  # fmt: skip
+        self, path: str = "/workspaces/ws", *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    ) -> Awaitable[Page]:
         """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
         ...
 
@@ -55,18 +54,23 @@ async def lab(module_lab: Lab, postgres: PostgresServer, harper: Agent) -> Lab:
 
 
 @pytest.fixture
-def show(request: pytest.FixtureRequest, open_page: OpenPage) -> Show:
-    """Opens pages of `lab`, or of another service at `base`."""
+def show(lab: Lab, open_page: OpenPage) -> Show:
+    """Opens pages of `lab`."""
 
     async def show_one(
-        path: str = "/workspaces/ws", *, base: str | None = None, scheme: Scheme = "light", width: int = 1280,
-        allowed: tuple[str, ...] = (),
-    ) -> Page:  # fmt: skip
-        base = base or request.getfixturevalue("lab").base
-        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
-        answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
-        assert answer.ok, await answer.text()
-        await page.goto(f"{base}{path}")
-        return page
+        path: str = "/workspaces/ws", *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    ) -> Page:
+        return await logged_in(open_page, lab.base, path, scheme=scheme, width=width, allowed=allowed)
 
     return show_one
+
+
+async def logged_in(
+    open_page: OpenPage, base: str, path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+) -> Page:  # fmt: skip
+    """Open a page of the service at `base`, logged in."""
+    page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
+    answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
+    assert answer.ok, await answer.text()
+    await page.goto(f"{base}{path}")
+    return page

@@ -21,14 +21,17 @@ export function Composer({ place, agents, running = "", cancel, send }) {
   const [sending, setSending] = useState(false);
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const files = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const focused = useRef(""); // the place that had the focus already: it is taken from nothing else later
   const agent = agents.agent.value;
   const barred = !agent || agent.health.status === "error";
   const blind = pictures.length > 0 && agent && !agent.capabilities.vision;
   const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0);
 
   useEffect(() => {
-    if (matchMedia("(pointer: fine)").matches) box.current?.focus();
-  }, [place]);
+    if (barred || touched() || focused.current === place) return; // nobody can write before the agents are there
+    focused.current = place;
+    box.current?.focus();
+  }, [place, barred]);
   useLayoutEffect(() => {
     if (!box.current || CSS.supports("field-sizing", "content")) return;
     box.current.style.height = "auto";
@@ -67,7 +70,7 @@ export function Composer({ place, agents, running = "", cancel, send }) {
     box.current?.focus();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(pointer: fine)").matches) void submit(event);
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !touched()) void submit(event);
   };
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {
@@ -91,6 +94,9 @@ export function Composer({ place, agents, running = "", cancel, send }) {
           : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!ready}><${Icon} name="arrow-up" /></button>`}</div>
       ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
 }
+
+/** Whether the keyboard is one on the screen, which covers half of it, and whose Enter makes a line. */
+const touched = () => matchMedia("(pointer: coarse)").matches;
 
 /** @param {import("./agents.js").Agents} agents */
 function placeholder(agents) {

@@ -18,7 +18,12 @@ class Show(Protocol):
     """Opens a page of the console, logged in."""
 
     def __call__(
-        self, path: str = "/workspaces/ws", *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+        self,
+        path: str = "/workspaces/ws",
+        *,
+        scheme: Scheme = "light",
+        width: int = 1280,
+        allowed: tuple[str, ...] = (),
     ) -> Awaitable[Page]:
         """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
         ...

@@ -70,7 +70,7 @@ export function Composer({ place, agents, running = "", cancel, send }) {
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    if (matchMedia("(pointer: fine)").matches) void submit(event);
+    if (!matchMedia("(pointer: coarse)").matches) void submit(event);
   };
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {

@@ -10,7 +10,7 @@ export default function Login({ query }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
   const password = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const once = useRef(/^#once=(.+)$/.exec(location.hash)?.[1] ?? "");
+  const once = useRef("");
 
   /** @param {{password: string} | {once: string}} proof */
   const login = async (proof) => {
@@ -27,9 +27,16 @@ export default function Login({ query }) {
   };
   useEffect(() => {
     document.title = "Log in · Pallas";
-    if (!once.current) return void password.current?.focus();
-    history.replaceState(null, "", location.pathname + location.search); // the token stays in no history
-    void login({ once: decodeURIComponent(once.current) });
+    const useLink = () => {
+      once.current = /^#once=(.+)$/.exec(location.hash)?.[1] ?? "";
+      if (!once.current) return;
+      history.replaceState(null, "", location.pathname + location.search); // the token stays in no history
+      void login({ once: once.current });
+    };
+    useLink();
+    if (!once.current) password.current?.focus();
+    addEventListener("hashchange", useLink); // a link that is opened on this page does not load it again
+    return () => removeEventListener("hashchange", useLink);
   }, []);
   useEffect(() => {
     if (session.value) navigate(inside(query.get("next")), { replace: true });
@@ -50,7 +57,7 @@ export default function Login({ query }) {
             <input id="password" type="password" name="password" autocomplete="current-password" required ref=${password} /><//>
           <${Button} kind="primary" type="submit" busy=${busy}>Log in<//>
         </form>
-        <p class="hint faint">Or open the link that <code>pallas up</code> has printed.</p>`}
+        <p class="hint faint">Or open a link that <code>pallas console</code> prints.</p>`}
     </div></main>`;
 }
 

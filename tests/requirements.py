@@ -352,8 +352,6 @@ PENDING: frozenset[str] = frozenset(
         "P-4.8",
         "P-4.9",
         # Chat and health
-        "P-4.10",
-        "P-4.11",
         "P-4.12",
         # Tables and secrets
         "A-4.2.1",

@@ -44,6 +44,7 @@ class Work:
 
     arguments: dict[str, Any]
     key: str | None
+    wants_progress: bool = False
     followers: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last caller that followed it has left without an answer."""
@@ -72,14 +73,12 @@ class Work:
     async def answer(self, text: str, usage: dict[str, Any] | None = None) -> None:
         """End with this answer."""
         meta: dict[str, Any] = {TURN_META: f"turn-{self.key}", **({USAGE_META: usage} if usage else {})}
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-        await self._end(types.CallToolResult(content=content, _meta=meta))  # pyright: ignore[reportCallIssue]
+        await self._end(_result(text, meta))
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""
-        meta = {ERROR_META: {"code": code, "retryable": False}} if code else None
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-        await self._end(types.CallToolResult(content=content, is_error=True, _meta=meta))  # pyright: ignore[reportCallIssue]
+        meta = {ERROR_META: {"code": code, "retryable": False}} if code else {}
+        await self._end(_result(text, meta, failed=True))
 
     async def ask(self, message: str, *fields: str) -> dict[str, Any]:
         """Ask the person, and return the response."""
@@ -90,8 +89,8 @@ class Work:
         }
         params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
         number = len(self.responses)
-        asked = {"question": types.ElicitRequest(params=params)}
-        await self._end(types.InputRequiredResult(input_requests=asked, request_state=str(number + 1)))  # pyright: ignore[reportArgumentType]
+        asked: types.InputRequests = {"question": types.ElicitRequest(params=params)}
+        await self._end(types.InputRequiredResult(input_requests=asked, request_state=str(number + 1)))
         async with self._changed:
             await soon(self._changed.wait_for(lambda: len(self.responses) > number))
         return self.responses[number]
@@ -100,8 +99,7 @@ class Work:
         """What one caller gets: all that is said, and the end of this round."""
         round_ = int(params.request_state or 0)
         if round_ > len(self.responses):
-            response = (params.input_responses or {})["question"]
-            given: dict[str, Any] = response.model_dump(mode="json", exclude_none=True)  # pyright: ignore[reportAttributeAccessIssue]
+            given = params.model_dump(mode="json", exclude_none=True)["input_responses"]["question"]
             await self._change(lambda: self.responses.append(given))
         self.followers += 1
         told = 0
@@ -191,19 +189,24 @@ class Agent:
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> Result:
         if params.name == "get_health":
-            return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(self.health))])
-        meta: dict[str, Any] = dict(params.meta or {})  # pyright: ignore[reportArgumentType]
+            return _result(json.dumps(self.health))
+        meta: dict[str, Any] = params.model_dump(mode="json", by_alias=True)["_meta"] or {}
         key = meta.get(KEY_META) if self._keeps_keys else None
         work = self._by_key.get(key) if key is not None else None
         if work is None:
-            work = Work(params.arguments or {}, meta.get(KEY_META))
+            wants_progress = "progressToken" in meta or "progress_token" in meta
+            work = Work(params.arguments or {}, meta.get(KEY_META), wants_progress)
             if key is not None:
                 self._by_key[key] = work
             self.works.add(work)
         elif (params.arguments or {}) != work.arguments:
-            text = types.TextContent(type="text", text="other arguments under the same key")
-            return types.CallToolResult(content=[text], is_error=True)
+            return _result("other arguments under the same key", failed=True)
         return await work.follow(context, params)
+
+
+def _result(text: str, meta: dict[str, Any] | None = None, *, failed: bool = False) -> types.CallToolResult:
+    content = [{"type": "text", "text": text}]
+    return types.CallToolResult.model_validate({"content": content, "isError": failed, "_meta": meta})
 
 
 @asynccontextmanager

@@ -320,7 +320,10 @@ class Talks(RuleBasedStateMachine):
             async def as_wanted() -> bool:
                 return await self._stored("assistant") == wanted
 
-            await until(as_wanted)
+            try:
+                await until(as_wanted)
+            except TimeoutError:
+                raise AssertionError(f"{await self._stored('assistant')} is not {wanted}") from None
 
     async def _stored(self, *roles: str) -> dict[str, tuple[str, str]]:
         async with AsyncSession(self.stage.engine) as session:

@@ -6,13 +6,12 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.workspaces.lab import API
 from tests.waiting import Collected
-from tests.workspaces_world.agent import Agent
 
 from workspaces.live.hub import ALL, Hub
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
@@ -141,8 +140,22 @@ async def reading_events(
         await asyncio.wait({task})
 
 
+class Attachable(Protocol):
+    """An agent to attach."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without `pallas-`."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Its MCP endpoint."""
+        ...
+
+
 async def attach(
-    engine: AsyncEngine, *agents: Agent, team: str = "Kottos", instance: str | None = None, **capabilities: Any
+    engine: AsyncEngine, *agents: Attachable, team: str = "Kottos", instance: str | None = None, **capabilities: Any
 ) -> str:
     """Store an instance with these agents, attached to the workspace `ws`. Returns its id."""
     instance = instance or str(uuid.uuid4())

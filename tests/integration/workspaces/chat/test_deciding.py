@@ -95,6 +95,11 @@ async def test_a_question_is_answered_once(talk: Talk, harper: Agent) -> None:
         shown = (await stream.until("message", id=sent["reply_id"], status="asking")).data["question"]
         assert shown["message"] == "What is your name?"
         assert list(shown["requested_schema"]["properties"]) == ["name"]
+        for content in ({}, {"name": 3}, None):
+            refused = await talk.post(sent["reply_id"], "answer", action="accept", content=content)
+            assert (refused.status_code, refused.json()["field"]) == (422, "content"), refused.text
+        stale = await talk.post(sent["reply_id"], "answer", action="decline", question_id="another one")
+        assert (stale.status_code, stale.json()["code"]) == (409, "answered")
         body = {"action": "accept", "content": {"name": "Ada"}, "question_id": shown["id"]}
         answers = await asyncio.gather(*(talk.post(sent["reply_id"], "answer", **body) for _ in range(3)))
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409]

@@ -88,7 +88,7 @@ async def test_a_busy_agent_is_asked_again(talk: Talk, harper: Agent) -> None:
         await stream.until("message", id=sent["reply_id"], status="answered")
 
 
-@requirement("P-4.10")
+@requirement("P-4.10", "P-4.11")
 async def test_an_agent_that_is_not_well_cannot_be_sent_messages_until_it_is(
     lab: Lab, harper: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -21,6 +20,14 @@ from pallas_postgres.engine import open_engine
 AGENTS = "name: demo\nagents:\n  harper: {instruction: Do it., servers: [effects]}\n"
 CONFIG = "default_model: offline\nmcp: {{servers: {{effects: {{transport: http, url: '{url}'}}}}}}\n"
 LOG_KEY = "a key of the tests, with at least 32 characters"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An agent at its gateway."""
+
+    name: str
+    url: str
 
 
 @dataclass
@@ -91,8 +98,7 @@ async def served(gateway: Service) -> str:
 async def test_the_answer_comes_once_whoever_is_killed(platform: Platform, database: str) -> None:
     gateway, worker, console = await asyncio.gather(platform.gateway(), platform.worker(), platform.console())
     engine = open_engine(database, pool=1, service="tests")
-    agent = SimpleNamespace(name="harper", url=await served(gateway))
-    await attach(engine, agent)  # pyright: ignore[reportArgumentType] - it has a name and an address
+    await attach(engine, Endpoint("harper", await served(gateway)))
     await engine.dispose()
     http = await platform.stack.enter_async_context(client_of(console.base, ("admin", PASSWORD)))
     talk = await begin(http)

@@ -7,7 +7,6 @@ from sqlalchemy import update
 from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import Talk, begin, reading_events
 from tests.integration.workspaces.lab import API, Lab
-from tests.requirements import requirement
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent
 
@@ -16,7 +15,6 @@ from workspaces.chat.locking import changing, lock_conversation
 from workspaces.tables import REVISIONS, ChatMessage
 
 
-@requirement("P-5.17")
 async def test_progress_is_shown_as_it_comes_and_as_it_was_for_those_who_come_later(talk: Talk, harper: Agent) -> None:
     async with talk.following() as stream:
         sent = await talk.send()

@@ -8,7 +8,8 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_contracts.errors import Conflict
+from pallas_contracts.errors import Conflict, Rejected
+from pallas_schemas import ToolSchema
 from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
@@ -74,6 +75,7 @@ class Deciding:
         Raises:
             NotFound: there is no such reply.
             Conflict: the agent asks nothing (`not_asking`), or something else by now (`answered`).
+            Rejected: the content is not what was asked for.
         """
         async with changing(self._engine) as session:
             _, reply = await lock_reply(session, reply_id)
@@ -82,6 +84,8 @@ class Deciding:
             asked = reply.question["id"]
             if question_id not in (None, asked):
                 raise Conflict("this question has an answer, and there is another one", code="answered")
+            if action == "accept":
+                _must_fit(content or {}, reply.question.get("requested_schema"))
             answers = {**(reply.answers or {}), asked: {"action": action, "content": content}}
             values = {"status": "sending", "question": None, "answers": answers}
             changed = await change_reply(session, reply_id, values)
@@ -128,3 +132,19 @@ class Deciding:
         assert again is not None, "its conversation is locked"
         await touch_conversation(session, conversation.id, answering=True)
         return message_id, Claim.of(again, taken_over=False)
+
+
+def _must_fit(content: dict[str, Any], schema: dict[str, Any] | None) -> None:
+    """Check an answer against the schema in the question. An agent whose schema is none checks the answer itself.
+
+    Raises:
+        Rejected: it does not fit.
+    """
+    if schema is None:
+        return
+    try:
+        faults = ToolSchema(schema).faults(content)
+    except Rejected:
+        return
+    if faults:
+        raise Rejected(f"content: {faults[0]}", field="content")

@@ -143,10 +143,10 @@ class Runner:
     async def _listen(self) -> None:
         async with self._hub.subscribe(WORK) as items:
             async for item in items:
-                await self._hear(item)
+                self._hear(item)
 
-    async def _hear(self, item: Live) -> None:
+    def _hear(self, item: Live) -> None:
         if item.kind in ("replies", RESYNC):
             self._wake.set()
         elif item.kind == "voice" and (voice := self.voice_of(item.data["conversation_id"])) is not None:
-            await voice.repeat()
+            voice.repeat()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from workspaces.answers import ConversationView, ImageView, MessageView, ProgressView, QuestionView
+from workspaces.answers import ConversationView, ImageView, MessageView
 from workspaces.tables import ChatMessage, Conversation
 
 RUNNING = ("sending", "asking")
@@ -28,27 +28,7 @@ def conversation_view(row: Conversation, *, answering: bool) -> ConversationView
 
 def message_view(row: ChatMessage, images: Sequence[ImageView] = ()) -> MessageView:
     """A message. Progress and question are those of a reply that is not over."""
-    running = row.status in RUNNING
-    return MessageView(
-        id=row.id,
-        conversation_id=row.conversation_id,
-        seq=row.seq,
-        revision=row.revision,
-        role="user" if row.role == "user" else "assistant",
-        content=row.content,
-        status=row.status,  # pyright: ignore[reportArgumentType] - a constraint of the table
-        created_at=row.created_at,
-        ended_at=row.ended_at,
-        images=tuple(images),
-        agent_instance_id=row.agent_instance_id,
-        agent_server_id=row.agent_server_id,
-        agent_title=row.agent_title,
-        error_code=row.error_code,
-        error=row.error,
-        turn_id=row.turn_id,
-        usage=row.usage,
-        progress=ProgressView.model_validate(row.progress) if running and row.progress else None,
-        question=QuestionView.model_validate(row.question) if row.status == "asking" and row.question else None,
-        remembers_from=row.remembers_from,
-        attempt=row.attempt,
-    )
+    running, asking = row.status in RUNNING, row.status == "asking"
+    shown = {name: getattr(row, name) for name in MessageView.model_fields if name != "images"}
+    shown |= {"progress": row.progress if running else None, "question": row.question if asking else None}
+    return MessageView.model_validate({**shown, "images": tuple(images)})

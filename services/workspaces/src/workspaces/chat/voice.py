@@ -62,10 +62,10 @@ class Voice:
                 await self._hub.tell(self._topic, kind, data)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def repeat(self) -> None:
-        """Tell everything again, for browsers that begin to listen."""
-        for kind, data in self.so_far():
-            await self._hub.tell(self._topic, kind, data)
+    def repeat(self) -> None:
+        """Tell everything again soon, for browsers that begin to listen."""
+        self._progress_told, self._told = self._progress is None, 0
+        self._some.set()
 
     def so_far(self) -> list[tuple[str, dict[str, Any]]]:
         """What was said, as events."""

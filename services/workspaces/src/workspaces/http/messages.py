@@ -1,7 +1,7 @@
 """Routes of messages, and of what a person decides about replies."""
 
 import asyncio
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter
@@ -22,6 +22,8 @@ def _storable(value: str) -> str:
 
 
 type Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_storable)]
+type Value = str | bool | int | float | list[str] | None
+"""What MCP allows as the value of a field."""
 type Id = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 
 
@@ -71,7 +73,7 @@ class Answer(Body):
     """The answer to an agent's question. With `question_id` it is refused if another question is asked by now."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
+    content: dict[str, Value] | None = None
     question_id: Annotated[str, Field(max_length=200)] | None = None
 
 

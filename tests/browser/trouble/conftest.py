@@ -71,7 +71,13 @@ def show(lab: Lab, open_page: OpenPage) -> Show:
 
 
 async def logged_in(
-    open_page: OpenPage, base: str, path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    open_page: OpenPage,
+    base: str,
+    path: str,
+    *,
+    scheme: Scheme = "light",
+    width: int = 1280,
+    allowed: tuple[str, ...] = (),
 ) -> Page:  # fmt: skip
     """Open a page of the service at `base`, logged in."""
     page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))

@@ -40,7 +40,8 @@ ENCODED = (
     SCRIPT.replace("<", "+ADw-").replace(">", "+AD4-"), SCRIPT.replace("<", "&amp;lt;"), "<img src=x onerror=alert(1)>",
 )  # fmt: skip
 CONTEXTS = (
-    "{}", "`{}`", "```html\n{}\n```", "```{}\na\n```", "    {}", "> {}", "# {}", "- {}", "| a |\n|---|\n| {} |", "**{}**",
+    "{}", "`{}`", "```html\n{}\n```", "```{}\na\n```", "    {}", "> {}", "# {}", "- {}",
+    "| a |\n|---|\n| {} |", "**{}**",
     "<!-- {} -->", '"> {}', "'> {}", "</textarea>{}", "</title>{}", "</style>{}", "</script>{}", "--> {}", "]]>{}",
     '[a](https://a.test "{}")', "![{}](https://a.test/i.png)", '<p title="{}">a</p>', "<template>{}</template>",
 )  # fmt: skip
@@ -55,7 +56,8 @@ KNOWN = (
     '<svg><use href="data:image/svg+xml,<svg id=x xmlns=http://www.w3.org/2000/svg><script>alert(1)</script></svg>#x">',
     "<svg><script href=data:,alert(1) />", "<svg><script>alert&#40;1)</script>", "<script>alert`1`</script>",
     "<iframe srcdoc='<script>alert(1)</script>'>", "<iframe srcdoc='&lt;img src=x onerror=parent.alert(1)&gt;'>",
-    "<a id=session><a id=session name=value>a</a>", "<form id=app><input name=attributes><input name=parentNode></form>",
+    "<a id=session><a id=session name=value>a</a>",
+    "<form id=app><input name=attributes><input name=parentNode></form>",
     "<img name=getElementById>", "<img src=x:alert(1) onerror=eval(src)>", "<isindex action=javascript:alert(1)>",
     "{{constructor.constructor('alert(1)')()}}", "${alert(1)}", "#{alert(1)}", "<%= alert(1) %>", "[[${alert(1)}]]",
     "<style>@import 'https://evil.test/x.css'; *{background:url(https://evil.test/x)}</style>",
@@ -65,7 +67,8 @@ KNOWN = (
     "[a](https://a.test 'x\" onmouseover=alert(1) \"')", "<a href=https://a.test onclick=alert(1)>a</a>",
     "[\\]: javascript:alert(1)", "<x onclick=alert(1) style=position:fixed;inset:0>a</x>",
     "<button popovertarget=x>a</button><div popover id=x onbeforetoggle=alert(1)>a</div>",
-    "<div is=x-a>a</div><slot name=a>", "<input type=image src=x onerror=alert(1)>", "<xmp><img src=x onerror=alert(1)>",
+    "<div is=x-a>a</div><slot name=a>", "<input type=image src=x onerror=alert(1)>",
+    "<xmp><img src=x onerror=alert(1)>",
     "<plaintext><script>alert(1)</script>", "<!--><script>alert(1)</script>", "<!--!><img src=x onerror=alert(1)>",
     "<![CDATA[<img src=x onerror=alert(1)>]]>", "<?xml-stylesheet href=javascript:alert(1)?>",
     "\u202e<script>alert(1)</script>", "<img\u2028src=x\u2028onerror=alert(1)>", "<img/src=x/onerror=alert(1)//",

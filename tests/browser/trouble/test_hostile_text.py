@@ -24,8 +24,9 @@ PAGE, HOUR = 50, timedelta(hours=1)
 LONGEST = 480
 FOUND = """() => {
   const bad = [];
-  const forbidden = "script:not([src^='/assets/']),iframe,frame,object,embed,base,meta[http-equiv],template,style,audio,video,math,"
-    + "foreignObject,animate,set,form[action],[formaction],[srcdoc],[style]:is(.md *),img:is(.md *),svg:is(.md *),input:is(.md *)";
+  const forbidden = "script:not([src^='/assets/']),iframe,frame,object,embed,base,meta[http-equiv],"
+    + "template,style,audio,video,math,foreignObject,animate,set,form[action],[formaction],[srcdoc],"
+    + "[style]:is(.md *),img:is(.md *),svg:is(.md *),input:is(.md *)";
   for (const each of document.querySelectorAll(forbidden)) bad.push(each.outerHTML.slice(0, 200));
   for (const each of document.querySelectorAll("*"))
     for (const { name, value } of each.attributes) {
@@ -135,7 +136,8 @@ async def test_in_answers_and_titles_of_conversations(show: Show, lab: Lab) -> N
     await store(lab, Conversation, conversations)
     told = [each["id"] for each in conversations[: (len(CORPUS) + PAGE - 1) // PAGE]]
     rows = [
-        {"id": str(uuid.uuid4()), "conversation_id": conversation, "seq": seq, "role": "assistant", "content": text, "status": "answered",
+        {"id": str(uuid.uuid4()), "conversation_id": conversation, "seq": seq, "role": "assistant",
+         "content": text, "status": "answered",
          "agent_title": text, "turn_id": text}
         for conversation, texts in zip(told, batched(CORPUS, PAGE, strict=False), strict=True)
         for seq, text in enumerate(texts, 1)

@@ -1,6 +1,5 @@
 """Conversations: list, create, rename, delete."""
 
-
 import pytest
 from tests.integration.workspaces.chat.talk import Talk, attach, begin
 from tests.integration.workspaces.lab import API, Lab
@@ -27,7 +26,10 @@ async def test_the_latest_conversation_is_the_first(talk: Talk, harper: Agent) -
     assert listed[0]["id"] == talk.conversation
 
 
-@pytest.mark.parametrize("before", ["x", "2026-01-01T00:00:00_" + "00000000-0000-4000-8000-000000000000", "2026-01-01T00:00:00Z_1"])
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize("before", ["x", f"2026-01-01T00:00:00_{NOBODY}", "2026-01-01T00:00:00Z_1"])
 async def test_a_cursor_that_is_none_is_refused(lab: Lab, talk: Talk, before: str) -> None:
     answer = await lab.browser.get(f"{API}/workspaces/ws/conversations", params={"before": before})
     assert (answer.status_code, answer.json()["field"]) == (422, "before")

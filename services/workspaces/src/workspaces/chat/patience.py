@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ async def with_postgres[T](attempt: Callable[[], Awaitable[T]], what: str) -> T:
         try:
             return await attempt()
         except Unavailable as error:
+            if is_cancelled():
+                raise asyncio.CancelledError from error
             if not failures:
                 log.warning("Postgres cannot be used; trying again", extra={"work": what, "reason": error.code})
         await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.errors import Unavailable
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.held import Held
@@ -64,6 +65,8 @@ class Runner:
                     await self._tick()
                     warned = False
                 except Unavailable as error:
+                    if is_cancelled():
+                        raise asyncio.CancelledError from error
                     if not warned:
                         log.warning("leases of replies cannot be renewed", extra={"reason": error.code})
                     warned = True

@@ -1,7 +1,6 @@
 """A stack that really runs with a console in a browser, and what an operator does there before pictures are taken."""
 
 import asyncio
-import os
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.async_api import Page, async_playwright, expect
-from tests.browser.chromium import ARGUMENTS, chromium
+from playwright.async_api import Page, expect
+from tests.browser.pages import a_browser
 from tests.browser.story import ICONS, LARGE, SMALL, StoryModel
 from tests.e2e.stack import Stack
 from tests.workspaces_world.registry import Registry
@@ -119,7 +118,6 @@ async def furnish(studio: Studio) -> str:
 @asynccontextmanager
 async def a_studio(folder: Path) -> AsyncGenerator[Studio]:
     """Start a stack with the model of the story, and log in to its console."""
-    program = chromium()
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         model, registry = await enter(StoryModel()), await enter(Registry())
@@ -129,10 +127,7 @@ async def a_studio(folder: Path) -> AsyncGenerator[Studio]:
         cast_the_agents(place / "data" / "teams" / "demo", model)
         password = (place / "data" / "secrets" / "admin-password").read_text("utf-8").strip()
         http = await enter(httpx.AsyncClient(base_url=ready["workspaces"], auth=("admin", password), timeout=30))
-        browser = await (await enter(async_playwright())).chromium.launch(
-            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
-        )
-        stack.push_async_callback(browser.close)
+        browser = await enter(a_browser())
         page = await browser.new_page(viewport={"width": WIDTH, "height": 800})
         await page.request.post(f"{ready['workspaces']}{API}/login", data={"password": password})
         yield Studio(ready, http, model, registry, page, folder)

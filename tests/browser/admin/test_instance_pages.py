@@ -7,6 +7,7 @@ from tests.browser.axe import violations
 from tests.browser.conftest import Scheme
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
+from tests.requirements import requirement
 
 
 async def kept(page: Page) -> str:
@@ -15,6 +16,7 @@ async def kept(page: Page) -> str:
     return storage + await page.content()
 
 
+@requirement("P-4.2", "P-4.3")
 async def test_a_bad_address_is_explained_at_its_field_and_a_good_one_becomes_an_instance(
     show: Show, world: World
 ) -> None:
@@ -34,6 +36,7 @@ async def test_a_bad_address_is_explained_at_its_field_and_a_good_one_becomes_an
     await expect(page.get_by_text("Research Agent")).to_be_visible()
 
 
+@requirement("A-9.1.2")
 async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Show, world: World) -> None:
     instance = await world.provisioned()
     [jwt] = world.mnemosyne.jwts
@@ -55,6 +58,7 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
     assert await page.get_by_role("button", name="Reveal once").count() == 0
 
 
+@requirement("A-9.4.1")
 async def test_a_rotated_token_can_be_seen_again_after_a_warning(show: Show, world: World) -> None:
     instance = await world.provisioned()
     page = await show(f"/instances/{instance}")
@@ -113,10 +117,15 @@ async def test_an_instance_is_deleted_only_by_typing_its_name(show: Show, world:
     assert not world.mnemosyne.teams[instance].active
 
 
+@requirement("A-9.2.1", "A-10.1.1")
 async def test_teams_are_attached_and_detached_by_checkboxes(show: Show, world: World) -> None:
     first, second = await world.provisioned("Kottos"), await world.provisioned("Briareos")
-    workspace = await world.workspace(first)
+    workspace = await world.workspace()
     page = await show(f"/workspaces/{workspace}/settings")
+    await expect(page.get_by_role("checkbox")).to_have_count(2)
+    assert not await page.get_by_role("checkbox", checked=True).count()
+    await world.attach(workspace, first)
+    await expect(page.get_by_role("checkbox", name="Kottos")).to_be_checked()
     await page.get_by_role("checkbox", name="Briareos").check()
     await page.get_by_role("checkbox", name="Kottos").uncheck()
     await expect(page.get_by_text("Will attach Briareos; detach Kottos.")).to_be_visible()

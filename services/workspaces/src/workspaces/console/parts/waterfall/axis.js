@@ -57,7 +57,7 @@ export const Lines = ({ range }) =>
 /**
  * @param {object} props
  * @param {readonly Bar[]} props.bars
- * @param {number} props.length of the turn so far, in milliseconds
+ * @param {Signal<number>} props.length of the turn so far, in milliseconds
  * @param {Range} props.whole
  * @param {Signal<Range>} props.range
  * @param {(range: Range) => void} props.onMarked
@@ -68,7 +68,7 @@ export function Overview({ bars, length, whole, range, onMarked }) {
   const zoomed = from > whole.from || to < whole.to;
   return html`<div class="wf-overview" aria-hidden="true" ...${handlers}>
     <svg viewBox=${`0 0 ${whole.to} 10`} preserveAspectRatio="none">
-      ${stretches(bars, length).map((each) => html`<rect key=${each.from} class=${`k-${each.doing}`} x=${each.from} width=${each.to - each.from} y="0" height="10" />`)}
+      ${stretches(bars, length.value).map((each) => html`<rect key=${each.from} class=${`k-${each.doing}`} x=${each.from} width=${each.to - each.from} y="0" height="10" />`)}
       ${zoomed && html`<rect class="wf-veil" x="0" width=${from} y="0" height="10" /><rect class="wf-veil" x=${to} width=${whole.to - to} y="0" height="10" />`}
     </svg>
     ${mark(marked)}

@@ -6,11 +6,11 @@ import { duration } from "../units.js";
 import { KINDS, NAMED } from "./kinds.js";
 import { tokens } from "./words.js";
 
-/** @param {{bar: Bar | undefined, length: number}} props `length` is that of the turn, in milliseconds */
+/** @param {{bar: Bar | undefined, length: import("../../lib.js").Signal<number>}} props `length` is that of the turn, in milliseconds */
 export function Inspector({ bar, length }) {
   if (!bar) return html`<div class="wf-inspector muted">Point at a row, or walk through them with the arrow keys.</div>`;
   const kind = KINDS[bar.kind];
-  const share = bar.took_ms !== null && length > 0 ? Math.round((100 * bar.took_ms) / length) : 0;
+  const share = bar.took_ms !== null && length.value > 0 ? Math.round((100 * bar.took_ms) / length.value) : 0;
   return html`<div class="wf-inspector">
     <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${kind.icon} /></span>
     <span class="wf-title">${NAMED.has(bar.kind) && html`<b>${kind.name}</b> `}${bar.what}</span>

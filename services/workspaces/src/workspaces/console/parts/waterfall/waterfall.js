@@ -98,7 +98,7 @@ export function Waterfall({ bars: own, total, running, now, scale = 0, narrow = 
       ${zoom.value && html`<${Button} small icon="x" onClick=${() => (zoom.value = null)}>Whole turn<//>`}
       <span class="wf-keys" aria-hidden="true"><kbd>↑↓←→</kbd> walk <kbd>+ −</kbd> zoom <kbd>f</kbd> fit <kbd>0</kbd> all</span>
     </div>
-    <${Overview} bars=${own} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
+    <${Overview} bars=${own} length=${length} whole=${whole} range=${range} onMarked=${mark} />
     <div class="wf-grid" role="treegrid" aria-label=${label} aria-readonly="true" ref=${grid} onKeyDown=${onKeyDown}
       onFocusIn=${(/** @type {Event} */ event) => (focused.value = barOf(event) ?? focused.value)}
       onPointerOver=${(/** @type {Event} */ event) => (pointed.value = barOf(event))} onPointerLeave=${() => (pointed.value = null)}>
@@ -110,6 +110,6 @@ export function Waterfall({ bars: own, total, running, now, scale = 0, narrow = 
       ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} room=${narrow ? 30 : 18} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
     </div>
     ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
-    <${Inspector} bar=${inspected} length=${length.value} />
+    <${Inspector} bar=${inspected} length=${length} />
   </div>`;
 }

@@ -87,10 +87,13 @@ export function Composer({ place, agents, running = "", cancel, send }) {
       <div class="composer-foot"><${AgentPicker} agents=${agents} /><span class="grow" />
         <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${(/** @type {any} */ event) => { void add([...event.target.files]); event.target.value = ""; }} />
         <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
-        ${running ? html`<button type="button" class="send stop" aria-label="Cancel the answer" title="Cancel the answer" onClick=${cancel}><${Icon} name="square" size=${12} /></button>`
+        ${running ? html`<button type="button" class="send stop" aria-label="Cancel the answer" title="Cancel the answer" onClick=${once(cancel)}><${Icon} name="square" size=${12} /></button>`
           : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!ready}><${Icon} name="arrow-up" /></button>`}</div>
       ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
 }
+
+/** Not for the second click of a double click, whose first one was on another button here. @param {(() => void) | undefined} act */
+const once = (act) => (/** @type {MouseEvent} */ event) => event.detail < 2 && act?.();
 
 /** @param {import("./agents.js").Agents} agents */
 function placeholder(agents) {

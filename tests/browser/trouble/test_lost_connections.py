@@ -77,6 +77,9 @@ async def test_what_came_while_the_tab_was_hidden_is_there_when_it_is_seen_again
 
 async def test_a_double_click_on_send_sends_once_and_cancels_nothing(show: Show, harper: Agent) -> None:
     page = await show()
+    await say(page, "Hello")
+    await (await harper.next()).answer("Good day.")
+    await assert_transcript(page, "Hello", "Good day.")
     await page.get_by_role("textbox", name="Message").fill("Once")
     place = await page.get_by_role("button", name="Send").bounding_box()
     assert place
@@ -85,12 +88,12 @@ async def test_a_double_click_on_send_sends_once_and_cancels_nothing(show: Show,
     await expect(cancel).to_be_visible()
     await page.mouse.down(click_count=2)  # where the other button was
     await page.mouse.up(click_count=2)
-    work = await harper.next()
+    work = await harper.next(2)
     await work.progress("At work")
     await expect(page.locator(".status-text")).to_have_text("At work")
     await work.answer("Yes.")
-    await assert_transcript(page, "Once", "Yes.")
-    assert harper.executed == ["Once"]
+    await assert_transcript(page, "Hello", "Good day.", "Once", "Yes.")
+    assert harper.executed == ["Hello", "Once"]
 
 
 async def test_a_service_that_was_killed_and_restarted_shows_the_answer_once(

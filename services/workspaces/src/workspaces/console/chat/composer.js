@@ -96,9 +96,12 @@ export function Composer({ place, agents, running = "", cancel, send }) {
       <div class="composer-foot"><${AgentPicker} agents=${agents} /><span class="grow" />
         <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${choose} />
         <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
-        ${running ? html`<${Stop} onClick=${cancel} />` : html`<${Send} disabled=${!ready} />`}</div>
+        ${running ? html`<${Stop} onClick=${once(cancel)} />` : html`<${Send} disabled=${!ready} />`}</div>
       ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
 }
+
+/** Not for the second click of a double click, whose first one was on another button here. @param {(() => void) | undefined} act */
+const once = (act) => (/** @type {MouseEvent} */ event) => event.detail < 2 && act?.();
 
 /** @param {{disabled: boolean}} props */
 const Send = ({ disabled }) => html`

@@ -27,7 +27,7 @@ from workspaces.hooks.now import Now
 from workspaces.hooks.settle import Settler
 from workspaces.hooks.state import Writer
 from workspaces.metrics import make_metrics
-from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
+from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
@@ -99,7 +99,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
     leases = Leases(engine)
     async with open_teams_client(settings.teams_password) as http:
-        settler = Settler(HttpTeams(http, settings.teams_url), vault, Writer(engine))
+        settler = Settler(Teams(http, settings.teams_url), vault, Writer(engine))
         renewing = asyncio.create_task(leases.keep_renewing())
         try:
             who = Who("operator", uuid.uuid4().hex)

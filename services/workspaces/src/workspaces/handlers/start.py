@@ -17,7 +17,7 @@ from workspaces.hooks.state import Writer
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.sealed_rows import check_sealed_rows
-from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
+from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.registries.fetch import Fetcher, open_client
 from workspaces.registries.policy import Policy
@@ -43,7 +43,7 @@ async def open_control(
         policy = Policy(settings.registry_networks)
         registries = await enter(open_client(policy))
         mnemosyne = await enter(open_teams_client(settings.teams_password))
-        teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
+        teams, defaults = Teams(mnemosyne, settings.teams_url), default_settings(settings)
         refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
         reconciler = Reconciler(engine, defaults, refresher, metrics)
         leases, settler = Leases(engine), Settler(teams, vault, Writer(engine))

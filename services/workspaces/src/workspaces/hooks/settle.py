@@ -16,7 +16,8 @@ from workspaces.hooks.due import RECONCILE, Due
 from workspaces.hooks.state import State, Writer, believed_of, jwt_values, status_values
 from workspaces.mnemosyne.claims import jti_of
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
-from workspaces.mnemosyne.teams import Team, Teams
+from workspaces.mnemosyne.reading import Team
+from workspaces.mnemosyne.teams import Teams
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who
 
@@ -107,7 +108,7 @@ class Settler:
             provisioned = await self._look(ended, state)
         if not provisioned and await self.provision(ended, state) and not wanted:
             # A new team has no workspaces.
-            ended.values["believed"] = believed_of(Team(state.name, True, None, ()), jwt_is_current=True)
+            ended.values["believed"] = believed_of(_active(state.name, []), jwt_is_current=True)
             return
         try:
             await self._push(ended, state)
@@ -132,7 +133,7 @@ class Settler:
             raise TeamGone(GONE)
         if current is False and (state.believed or {}).get("jwt_is_current") is not False:
             ended.data["drift"] = "the JWT was rotated elsewhere"
-        if team.workspace_ids != state.workspace_ids:
+        if set(team.workspace_ids) != set(state.workspace_ids):
             ended.data["drift"] = "Mnemosyne has other workspaces"
         return True
 
@@ -171,7 +172,7 @@ class Settler:
         ended.values |= {
             "pushed_workspaces": wanted,
             "pushed_at": func.clock_timestamp(),
-            "believed": believed_of(Team(before.get("name") or state.name, True, None, told), jwt_is_current=current),
+            "believed": believed_of(_active(before.get("name") or state.name, told), jwt_is_current=current),
         }
         ended.data["workspace_ids"] = wanted
         if state.pushed is None or list(state.pushed) != wanted or "drift" in ended.data or "jwt" in ended.data:
@@ -184,6 +185,10 @@ class Settler:
             return False
         jti = jti_of(self.vault.open(state.sealed))
         return None if jti is None or team.active_jti is None else jti == team.active_jti
+
+
+def _active(name: str, workspace_ids: list[str]) -> Team:
+    return Team(name=name, active=True, workspace_ids=workspace_ids)
 
 
 def log_action(action: str, who: Who, team: str, name: str, **facts: Collection[str]) -> None:

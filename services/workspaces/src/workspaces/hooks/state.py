@@ -17,7 +17,7 @@ from pallas_contracts.message import utc_now
 from pallas_postgres.engine import postgres_errors, reading
 from workspaces.hooks.due import Due
 from workspaces.live.hub import ALL, Hub
-from workspaces.mnemosyne.teams import Team
+from workspaces.mnemosyne.reading import Team
 from workspaces.model import TeamStatus
 from workspaces.tables import Assignment, PallasInstance
 
@@ -62,7 +62,7 @@ def believed_of(team: Team | None, *, jwt_is_current: bool | None = None) -> dic
     return {
         "active": team.active,
         "name": team.name,
-        "workspace_ids": list(team.workspace_ids),
+        "workspace_ids": sorted(team.workspace_ids),
         "jwt_is_current": jwt_is_current,
         "at": at,
     }

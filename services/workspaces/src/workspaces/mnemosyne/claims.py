@@ -2,9 +2,8 @@
 
 import base64
 import binascii
-from typing import Any, cast
 
-from pydantic_core import from_json
+from pydantic import BaseModel
 
 
 def jti_of(jwt: str) -> str | None:
@@ -13,8 +12,11 @@ def jti_of(jwt: str) -> str | None:
     if len(parts) != 3:
         return None
     try:
-        claims = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return _Claims.model_validate_json(payload).jti
     except (ValueError, binascii.Error):
         return None
-    jti = cast("dict[str, Any]", claims).get("jti") if isinstance(claims, dict) else None
-    return jti if isinstance(jti, str) else None
+
+
+class _Claims(BaseModel):
+    jti: str | None = None

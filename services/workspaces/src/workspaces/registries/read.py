@@ -6,7 +6,7 @@ optional field of the wrong type counts as absent.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 import httpx2
 
@@ -42,10 +42,9 @@ def read_document(document: Any, policy: Policy) -> Listing:
     Raises:
         Rejected: it has no list `servers` (`bad_registry`).
     """
-    servers = _object(document).get("servers")
-    if not isinstance(servers, list):
+    entries = _object(document).get("servers")
+    if not _is_list(entries):
         raise Rejected(f"{FIELD}: the document has no list `servers`", code="bad_registry", field=FIELD)
-    entries = cast("list[Any]", servers)
     agents, unusable = dict[str, DiscoveredAgent](), list[UnusableEntry]()
     for number, entry in enumerate(entries[:MOST_ENTRIES], 1):
         server = _object(_object(entry).get("server"))
@@ -125,8 +124,16 @@ def _count(value: Any) -> int | None:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    return value if _is_object(value) else {}
 
 
 def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if _is_list(value) else []
+
+
+def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)

@@ -139,6 +139,7 @@ async def test_the_agents_of_a_folder_are_published_as_described_there(lab: Host
         "wait",
         "think",
         "count",
+        "recite",
         "effect",
         "late_effect",
         "ask",

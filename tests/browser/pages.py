@@ -55,9 +55,9 @@ async def opening(browser: Browser) -> AsyncGenerator[OpenPage]:
                     reported.append(text)
 
             page.on("pageerror", lambda error: report(f"{error}"))
-            page.on("console", lambda said: report(said.text) if said.type == "error" else None)
+            page.on("console", lambda said: report(f"{said.text} {said.location}") if said.type == "error" else None)
             await page.goto(url)
             return page
 
         yield open_one
-    assert reported == []
+    assert reported == [], reported

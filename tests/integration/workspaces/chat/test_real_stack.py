@@ -105,7 +105,7 @@ async def test_the_answer_comes_once_whoever_is_killed(platform: Platform, datab
     async with talk.following(after=0) as stream:
         note = '/tool effects/note {"key": "noted"}\n/sleep 8\n/say It is done.'
         sent = await talk.send(note)
-        await stream.until("progress", message="effects/note: completed")
+        await stream.until("progress", message="harper step 3 (llm)")
         gateway.send(signal.SIGKILL)
         await gateway.process.wait()
         await platform.gateway(gateway)

@@ -28,12 +28,15 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled,
   useEffect(() => {
     if (!open) return undefined;
     setAt(Math.max(0, options.findIndex((option) => option.value === value)));
-    root.current?.querySelector("input")?.focus();
     const away = (/** @type {Event} */ event) => {
       if (!root.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
     };
     document.addEventListener("pointerdown", away);
     return () => document.removeEventListener("pointerdown", away);
+  }, [open]);
+  // Before the options are painted, so that no key that is pressed then is lost.
+  useLayoutEffect(() => {
+    if (open) root.current?.querySelector("input")?.focus();
   }, [open]);
   useLayoutEffect(() => {
     if (open) document.getElementById(`${id}-${active}`)?.scrollIntoView({ block: "nearest" });

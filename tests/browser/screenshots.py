@@ -7,112 +7,27 @@ import asyncio
 import os
 import signal
 import sys
-import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
-from playwright.async_api import Page, async_playwright, expect
-from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.story import AGAIN, ICONS, LARGE, QUESTION, SMALL, StoryModel
-from tests.e2e.stack import Stack
-from tests.workspaces_world.registry import Registry
+from mcp import Client
+from playwright.async_api import expect
+from tests.browser.story import AGAIN, QUESTION, SMALL
+from tests.browser.studio import Studio, a_studio, furnish
+from tests.e2e.calls import call
 
-API = "/api/v1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-LARGEST = 200_000
-WIDTH = 1280
-
-
-@dataclass
-class Studio:
-    """A running stack, its console in a browser, and where the pictures go."""
-
-    ready: dict[str, Any]
-    http: httpx.AsyncClient
-    model: StoryModel
-    page: Page
-    folder: Path
-
-    async def shoot(self, name: str, height: int = 800) -> None:
-        """Take the page in both themes."""
-        await self.page.set_viewport_size({"width": WIDTH, "height": height})
-        for scheme, ending in (("light", ""), ("dark", "-dark")):
-            await self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
-            file = self.folder / f"console-{name}{ending}.png"
-            await self.page.screenshot(path=file, animations="disabled")
-            print(f"{file.name}: {file.stat().st_size:,} bytes")
-            assert file.stat().st_size <= LARGEST, f"{file.name} is too large"
-        await self.page.emulate_media(color_scheme="light")
-
-    async def show(self, path: str) -> None:
-        """Open a page, and wait until it has loaded what it shows."""
-        await self.page.goto(f"{self.ready['workspaces']}{path}")
-        await expect(self.page.get_by_role("status", name="Loading")).to_have_count(0)
-        await expect(self.page.locator("main h1, main h2").first).to_be_visible()
-
-    async def get(self, path: str) -> dict[str, Any]:
-        """An answer of the API."""
-        return (await self.http.get(f"{API}{path}")).raise_for_status().json()
-
-    async def post(self, path: str, **body: Any) -> dict[str, Any]:
-        """The answer to a change."""
-        return (await self.http.post(f"{API}{path}", json=body)).raise_for_status().json()
-
-
-async def until[R](found: Callable[[], Awaitable[R | None]], what: str, seconds: float = 60) -> R:
-    """Ask for something outside of this process until it is there."""
-    deadline = time.monotonic() + seconds
-    while (result := await found()) is None:
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.2)
-    return result
-
-
-def cast_the_agents(team: Path, model: StoryModel) -> None:
-    """Give the demo team the model of the story, and icons that need no network. Workers notice it.
-
-    Its files are links to those of the checkout, which stay as they are.
-    """
-    agents = (team / "agents.yaml").read_text("utf-8")
-    for name in ICONS:
-        head, _, rest = agents.partition(f"  {name}:\n")
-        before, _, after = rest.partition("    icon: ")
-        agents = f"{head}  {name}:\n{before}    icon: {model.base}/icons/{name}\n{after.partition('\n')[2]}"
-    agents = agents.replace("  engineering:\n", f"  engineering:\n    model: generic.{SMALL}\n")
-    config = (team / "fastagent.config.yaml").read_text("utf-8")
-    config = config.replace("default_model: offline", f"default_model: generic.{LARGE}")
-    config += f"\ngeneric:\n  base_url: {model.base}/v1\n"
-    for name, text in (("fastagent.config.yaml", config), ("agents.yaml", agents)):
-        (team / name).unlink()
-        (team / name).write_text(text, "utf-8")
-
-
-async def furnish(studio: Studio, registry: Registry) -> str:
-    """Register instances and make workspaces, as an operator would. Returns the id of the demo instance."""
-
-    async def reloaded() -> str | None:
-        [demo] = [one for one in (await studio.get("/pallas"))["instances"] if one["name"] == "Demo"]
-        after = await studio.post(f"/pallas/{demo['id']}/refresh")
-        models = {agent["capabilities"]["model"] or "" for agent in after["agents"]}
-        return demo["id"] if any(LARGE in each for each in models) else None
-
-    demo = await until(reloaded, "the team with its new model")
-    kottos = (await studio.post("/pallas", registry_url=f"{registry.base}/teams/kottos", name="Kottos"))["id"]
-    for name, attached in (("Contracts", [demo, kottos]), ("Suppliers", [demo]), ("Archive", [])):
-        workspace = await studio.post("/workspaces", name=name)
-        await studio.http.put(f"{API}/workspaces/{workspace['id']}/pallas", json={"instance_ids": attached})
-
-    async def checked() -> bool | None:
-        agents = (await studio.get("/agents/status"))["agents"]
-        return all(agent["health"]["status"] != "unknown" for agent in agents) or None
-
-    await until(checked, "the health of all agents")
-    return demo
+SHORTEN = "(code, [jwt, short]) => { code.textContent = code.textContent.replace(jwt, short) }"
+CROWD = (
+    ("research", "What is a turn?"),
+    ("engineering", "Add up 41 and 82."),
+    ("harper", QUESTION),
+    ("research", "What is a worker?"),
+    ("engineering", "Add up the invoices."),
+    ("engineering", "Overload the model."),
+    ("research", "Who reads a library?"),
+    ("harper", AGAIN),
+    ("research", "What is a library?"),
+)
 
 
 async def talk(studio: Studio) -> str:
@@ -123,7 +38,7 @@ async def talk(studio: Studio) -> str:
     await page.get_by_role("option", name="Harper").click()
     await page.get_by_label("Message", exact=True).fill(QUESTION)
     await page.get_by_role("button", name="Send").click()
-    await expect(page.get_by_role("article").get_by_text("I look into the handbook")).to_be_visible(timeout=60_000)
+    await expect(page.get_by_role("article").get_by_text("For your two workspaces")).to_be_visible(timeout=60_000)
     await studio.shoot("chat")
     await page.get_by_role("link", name="Explain this answer").click(timeout=60_000)
     await page.wait_for_url("**/turns/*")
@@ -158,52 +73,60 @@ async def compare(studio: Studio, turn: str) -> None:
     await studio.shoot("compare", 1180)
 
 
-async def pictures(studio: Studio, registry: Registry) -> None:
-    """Take all of them."""
-    demo = await furnish(studio, registry)
-    first = await talk(studio)
-    second = await lose_a_worker(studio)
-    await studio.show(f"/turns/{second}")
-    await studio.shoot("turn", 1180)
-    await compare(studio, first)
-    for path, name in (
-        ("/turns", "turns"),
-        ("/health", "health"),
-        ("/deliveries", "deliveries"),
-        ("/instances", "instances"),
-    ):
-        await studio.show(path)
-        await studio.shoot(name)
+async def crowd(studio: Studio) -> None:
+    """More turns for the list, one of which fails and one of which runs on."""
+    for agent, message in CROWD:
+        async with Client(f"{studio.ready['gateway']}/teams/demo/mcp/{agent}") as client:
+            await call(client, agent, message)
+    studio.model.stalls, studio.model.stalled = True, asyncio.Event()
+    await studio.show("/turns")
+    async with Client(f"{studio.ready['gateway']}/teams/demo/mcp/harper") as client:
+        running = asyncio.create_task(call(client, "harper", AGAIN))
+        await studio.model.stalled.wait()
+        await expect(studio.page.get_by_text("Running", exact=True)).to_be_visible()
+        await studio.shoot("turns")
+        studio.model.stalls = False
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def teams(studio: Studio) -> None:
+    """The teams of a workspace, one of them about to be attached."""
     [contracts] = [one for one in (await studio.get("/workspaces"))["workspaces"] if one["name"] == "Contracts"]
     await studio.show(f"/workspaces/{contracts['id']}/settings")
+    await studio.page.get_by_role("checkbox", name="Kottos").check()
     await studio.shoot("teams")
-    await studio.post(f"/pallas/{demo}/rotate")
-    await studio.show(f"/instances/{demo}")
-    await studio.page.get_by_role("button", name="Reveal once").click()
-    await studio.page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
-    await expect(studio.page.get_by_label("JWT", exact=True)).to_be_visible()
-    await studio.shoot("reveal", 900)
+
+
+async def reveal(studio: Studio, instance: str) -> None:
+    """A JWT that is shown once. Its middle is left out, as there is no reason to publish it."""
+    await studio.post(f"/pallas/{instance}/rotate")
+    await studio.show(f"/instances/{instance}")
+    page = studio.page
+    await page.get_by_role("button", name="Reveal once").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
+    shown = page.get_by_label("JWT", exact=True)
+    jwt = await shown.inner_text()
+    for place in (shown, page.get_by_label("For fastagent.secrets.yaml of the team", exact=True)):
+        await place.locator("code").evaluate(SHORTEN, [jwt, f"{jwt[:24]}{'…' * 12}{jwt[-12:]}"])
+    await studio.shoot("reveal")
 
 
 async def main(folder: Path) -> None:
-    """Start everything, take the pictures, end everything."""
-    program = chromium()
-    async with AsyncExitStack() as stack:
-        enter = stack.enter_async_context
-        model, registry = await enter(StoryModel()), await enter(Registry())
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        running = stack.enter_context(Stack(place, "--no-turn", auth=True))
-        ready = await asyncio.to_thread(running.until_ready)
-        cast_the_agents(place / "data" / "teams" / "demo", model)
-        password = (place / "data" / "secrets" / "admin-password").read_text("utf-8").strip()
-        http = await enter(httpx.AsyncClient(base_url=ready["workspaces"], auth=("admin", password), timeout=30))
-        browser = await (await enter(async_playwright())).chromium.launch(
-            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
-        )
-        stack.push_async_callback(browser.close)
-        page = await browser.new_page(viewport={"width": WIDTH, "height": 800})
-        await page.request.post(f"{ready['workspaces']}{API}/login", data={"password": password})
-        await pictures(Studio(ready, http, model, page, folder), registry)
+    """Take all of them."""
+    async with a_studio(folder) as studio:
+        demo = await furnish(studio)
+        first = await talk(studio)
+        second = await lose_a_worker(studio)
+        await studio.show(f"/turns/{second}")
+        await studio.shoot("turn", 1180)
+        await compare(studio, first)
+        await crowd(studio)
+        for name in ("health", "deliveries", "instances"):
+            await studio.show(f"/{name}")
+            await studio.shoot(name)
+        await teams(studio)
+        await reveal(studio, demo)
 
 
 if __name__ == "__main__":

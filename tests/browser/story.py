@@ -25,9 +25,9 @@ AGAIN = "And what happens to a running turn when its worker is lost? Please chec
 
 ICONS = {"harper": ("#4554c9", "H"), "research": ("#0b7a75", "R"), "engineering": ("#a04b18", "E")}
 """Colour and letter of each agent's icon, at `/icons/NAME`."""
-_ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><rect width="28" height="28" rx="7" fill="{}"/>\
-<text x="14" y="19" fill="#fff" font-family="sans-serif" font-weight="700" font-size="14" text-anchor="middle">{}</text>\
-</svg>"""
+_ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><rect width="28" height="28" rx="7" fill="{}"/>
+<text x="14" y="19" fill="#fff" font-family="sans-serif" font-weight="700" font-size="14" text-anchor="middle">{}
+</text></svg>"""
 
 _ANSWER = """**A team reads every library of the workspaces that it is attached to**, and nothing else.
 
@@ -105,8 +105,10 @@ class StoryModel(Served):
     async def _icon(self, request: Request) -> Response:
         return Response(_ICON.format(*ICONS[request.path_params["name"]]), media_type="image/svg+xml")
 
-    async def _complete(self, request: Request) -> StreamingResponse:
+    async def _complete(self, request: Request) -> Response:
         body = await request.json()
+        if "Overload" in asked(body["messages"])[0]:
+            return JSONResponse({"error": {"message": "overloaded"}}, 400)
         return StreamingResponse(self._stream(body), media_type="text/event-stream")
 
     async def _stream(self, body: dict[str, Any]) -> AsyncIterator[str]:

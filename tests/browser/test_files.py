@@ -44,10 +44,9 @@ def test_modules_import_each_other_relatively_and_every_file_exists() -> None:
 
 
 def test_the_chat_asks_at_once_for_all_of_its_modules() -> None:
-    named = set(re.findall(r'"((?:chat|parts|text|vendor)/[\w-]+\.js)"', _text("app.js")))
-    folder = re.search(r"\.\.\.\[([^]]+)\]\.map\(\(name\) => `chat/", _text("app.js"))
-    assert folder
-    named |= {f"chat/{name}.js" for name in re.findall(r'"(\w+)"', folder[1])}
+    listed = re.search(r"modules: `([^`]+)`", _text("app.js"))
+    assert listed
+    named = {f"{name}.js" for name in listed[1].split()}
     page = set(re.findall(r'href="/assets/([^"]+\.js)"', _text("index.html"))) | {"app.js"}
     assert named == _imported("views/workspace.js") - page - {"views/workspace.js", "parts/menu.js"}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -20,17 +21,19 @@ from tests.e2e.lab import Era
 from tests.e2e.stack import PALLAS, Stack, wait_until
 
 _TRIES = 3
+_TEAMS, _DEMO = Path(__file__).parent / "teams", Path(__file__).parents[2] / "teams" / "demo"
 TEAMS, ADMIN, API = "/mcp_server/api/teams/", "/admin/api", "/api/v1"
 
 
 @dataclass(frozen=True)
 class AuthStack:
     """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts, `console` one of the
-    console.
+    console. `teams` has the folders of its teams besides the demo, which a test may edit.
     """
 
     stack: Stack
     ready: dict[str, Any]
+    teams: Path
     admin_password: str
     daedalus: httpx.Client
     admin: httpx.Client
@@ -73,11 +76,13 @@ class AuthStack:
             done(self.console.delete(f"{API}/workspaces/{workspace}/pallas/{instance['id']}"))
         wait_until(lambda: self.demo_instance()["pushed_workspaces"] == sorted(workspaces), "Mnemosyne was told")
 
-    async def found_by_agent(self, query: str, era: Era = "auto") -> set[str]:
-        """The libraries in which the demo's research agent finds something."""
+    async def found_by_agent(
+        self, query: str, era: Era = "auto", *, team: str = "demo", agent: str = "research"
+    ) -> set[str]:
+        """The libraries in which an agent finds something."""
         arguments = json.dumps({"query": query})
-        async with Client(f"{self.ready['gateway']}/teams/demo/mcp/research", mode=era) as client:
-            answer = await call(client, "research", f"/tool library-search/search {arguments}")
+        async with Client(f"{self.ready['gateway']}/teams/{team}/mcp/{agent}", mode=era) as client:
+            answer = await call(client, agent, f"/tool library-search/search {arguments}")
         return libraries_of(json.loads(answer.text))
 
     async def found_by(self, bearer: str, query: str, era: Era = "auto", **narrowed: Any) -> set[str]:
@@ -125,8 +130,11 @@ def libraries_of(found: dict[str, Any]) -> set[str]:
 
 @contextmanager
 def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
-    """Run the demo team with all services."""
-    with Stack(folder, "--no-turn", *options, auth=True) as stack:
+    """Run the demo team, and the team `scholars` that nobody has registered, with all services."""
+    teams = folder / "teams"
+    shutil.copytree(_TEAMS / "scholars", teams / "scholars")
+    hosted = ("--teams", str(_DEMO), "--teams", str(teams / "scholars"))
+    with Stack(folder, "--no-turn", *hosted, *options, auth=True) as stack:
         ready = stack.until_ready()
         secrets = Path(ready["data"]) / "secrets"
         admin, daedalus = ((secrets / name).read_text() for name in ("admin-password", "daedalus-service-password"))
@@ -136,4 +144,4 @@ def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
             httpx.Client(transport=Repeating(), auth=("admin", admin), **base) as people,
             httpx.Client(base_url=ready["workspaces"], timeout=30, auth=("admin", admin)) as console,
         ):
-            yield AuthStack(stack, ready, admin, service, people, console)
+            yield AuthStack(stack, ready, teams, admin, service, people, console)

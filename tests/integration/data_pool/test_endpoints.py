@@ -142,7 +142,7 @@ async def test_an_endpoint_in_a_network_that_is_not_allowed_is_not_called(lab: L
     await an_agent(lab, foreign.app())
     code, text = await ended(lab)
     assert (code, foreign.done) == ("agent_unreachable", [])
-    assert "the endpoint is in a network that is not allowed" in text
+    assert "the address is in a network that is not allowed" in text
 
 
 async def test_an_endpoint_that_nobody_listens_on_is_unreachable_and_its_agent_degraded_until_it_is_reached(

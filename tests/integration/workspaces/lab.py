@@ -81,6 +81,7 @@ async def a_workspaces(**settings: str) -> AsyncGenerator[Lab]:
     process = Process("workspaces", f"workspaces-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
     base = f"http://127.0.0.1:{process.port}"
     async with AsyncExitStack() as stack:
+        stack.callback(listener.close)
         enter = stack.enter_async_context
         service = await enter(build(WorkspacesSettings.from_env(environment(**settings)), process))
         process.probes.started = True

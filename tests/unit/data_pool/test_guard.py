@@ -5,7 +5,8 @@ from ipaddress import ip_address, ip_network
 import httpcore2
 import pytest
 
-from data_pool.reaching.guard import Forbidden, checked_addresses, is_allowed
+from data_pool.reaching.guard import is_allowed
+from pallas_runtime.http.guard import Address, Forbidden, checked_addresses
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,15 @@ def test_networks_of_the_settings_are_allowed_and_no_others() -> None:
 
 
 async def test_every_address_of_a_name_is_checked() -> None:
+    def public(address: Address) -> bool:
+        return is_allowed(address, ())
+
     for host in ("localhost", "127.1", "[::1]".strip("[]"), "2130706433"):
         with pytest.raises(Forbidden):
-            await checked_addresses(host, 80, ())
-    assert await checked_addresses("127.0.0.1", 80, (ip_network("127.0.0.0/8"),)) == ["127.0.0.1"]
+            await checked_addresses(host, 80, public)
+    assert await checked_addresses("127.0.0.1", 80, lambda one: is_allowed(one, (ip_network("127.0.0.0/8"),))) == [
+        "127.0.0.1"
+    ]
     for host in ("a." * 200, "\u2028"):
         with pytest.raises(httpcore2.ConnectError):
-            await checked_addresses(host, 80, ())
+            await checked_addresses(host, 80, public)

@@ -150,7 +150,10 @@ async def attach(
     async with AsyncSession(engine) as session:
         if await session.get(Workspace, "ws") is None:
             session.add(Workspace(id="ws", name="Workspace"))
-        listed = [{"server_id": name, "title": agent.name.title(), "url": agent.url} for name, agent in ids]
+        listed = [
+            {"server_id": name, "name": f"ca.helu/{name}", "title": agent.name.title(), "url": agent.url}
+            for name, agent in ids
+        ]
         session.add(PallasInstance(id=instance, name=team, registry_url=f"http://{instance}", agents=listed))
         await session.flush()
         session.add(Assignment(workspace_id="ws", pallas_instance_id=instance))

@@ -22,7 +22,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
     return answer.status_code, problem["code"], problem.get("field")
 
 
-@requirement("A-10.3.2")
+@requirement("A-10.3.1")
 async def test_an_agent_of_a_team_that_is_not_attached_is_refused(lab: Lab, talk: Talk) -> None:
     assert refusal(await talk.try_send(server_id="pallas-other")) == (403, "agent_not_attached", None)
     stranger = {"agent_instance_id": str(uuid.uuid4())}
@@ -30,7 +30,7 @@ async def test_an_agent_of_a_team_that_is_not_attached_is_refused(lab: Lab, talk
     assert (await talk.page())["messages"] == []
 
 
-@requirement("A-10.3.2")
+@requirement("A-10.3.1")
 async def test_a_turn_ends_when_its_team_is_detached_meanwhile_and_the_next_is_refused(
     lab: Lab, talk: Talk, harper: Agent
 ) -> None:
@@ -44,7 +44,7 @@ async def test_a_turn_ends_when_its_team_is_detached_meanwhile_and_the_next_is_r
     assert refusal(await talk.try_send()) == (403, "agent_not_attached", None)
 
 
-@requirement("A-10.3.1")
+@requirement("A-10.3.2")
 async def test_each_turn_may_have_another_agent_and_its_id_is_enough_if_it_is_unique(
     lab: Lab, talk: Talk, harper: Agent
 ) -> None:

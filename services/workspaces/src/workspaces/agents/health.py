@@ -53,6 +53,7 @@ class HealthBook:
         self._gauge = gauge
         self._entries = dict[tuple[str, str], Entry]()
         self._series = set[tuple[str, str]]()
+        self._rescheduled = 0.0
 
     def of(self, instance_id: str, server_id: str) -> HealthView:
         """The health of an agent, without waiting."""
@@ -102,7 +103,8 @@ class HealthBook:
     def reschedule(self, interval: float) -> None:
         """Check at another interval from now on."""
         if interval != self.interval:
-            self.interval, now = interval, time.monotonic()
+            self.interval = interval
+            now = self._rescheduled = time.monotonic()
             for entry in self._entries.values():
                 entry.due = min(entry.due, now + random.uniform(0, interval))  # noqa: S311 - it only spreads checks
 
@@ -133,7 +135,9 @@ class HealthBook:
         self._series.add(entry.labels)
 
     def _view(self, entry: Entry) -> HealthView:
-        if entry.checked is None or time.monotonic() - entry.checked <= STALE_INTERVALS * self.interval:
+        if entry.checked is None:
+            return entry.view
+        if time.monotonic() - max(entry.checked, self._rescheduled) <= STALE_INTERVALS * self.interval:
             return entry.view
         return HealthView(status="error", message="not checked", at=entry.view.at)
 

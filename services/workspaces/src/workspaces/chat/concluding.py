@@ -23,17 +23,17 @@ class Concluding:
         self._owner = owner
 
     async def conclude(self, claim: Claim, ending: Ending) -> bool:
-        """Store how a reply has ended. False: it was somebody else's by now.
+        """Store how a reply has ended. False: that is not wanted any more.
 
-        An answer that was believed to be lost is stored all the same, as long as nobody has tried again.
+        An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
+        taken it over, or given it up. A failure counts only if this replica holds the reply.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        held = self._held(claim)
-        given_up = and_(
-            ChatMessage.status == "failed", ChatMessage.error_code == INTERRUPTED, ChatMessage.key == claim.key
-        )
+        waits = or_(ChatMessage.status.in_(RUNNING), ChatMessage.error_code == INTERRUPTED)
+        answered = ending.status == "answered"
+        wanted = and_(ChatMessage.key == claim.key, waits) if answered else self._held(claim)
         values = {
             "status": ending.status,
             "content": clean_text(ending.content),
@@ -52,7 +52,7 @@ class Concluding:
                 await lock_conversation(session, claim.conversation_id)
             except NotFound:
                 return False
-            if await change_reply(session, claim.reply_id, values, or_(held, given_up)) is None:
+            if await change_reply(session, claim.reply_id, values, wanted) is None:
                 return False
             await touch_conversation(session, claim.conversation_id, answering=False)
         return True

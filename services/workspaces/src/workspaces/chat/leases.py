@@ -4,7 +4,7 @@ A replica renews the leases of its replies twice a second, all in one statement.
 locks any for long; a row that is locked just then is renewed the next time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,8 +38,12 @@ class Leases:
         self._engine = engine
         self.owner = owner
 
-    async def renew(self, held: Mapping[str, Claim], progress: Mapping[str, dict[str, Any]]) -> Renewed:
+    async def renew(
+        self, held: Mapping[str, Claim], lasting: Collection[str], progress: Mapping[str, dict[str, Any]]
+    ) -> Renewed:
         """Renew the leases, and store the last progress of the replies.
+
+        `lasting` are those that nobody else can get the answer of: they are lost only if nobody wants it any more.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
@@ -68,25 +72,23 @@ class Leases:
             lost = set(held) - set(still)
             if lost:
                 now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
-                lost -= {row.id for row in now if self._still_of(held[row.id], row)}
+                lost -= {row.id for row in now if self._is_wanted(held[row.id], row, lasting)}
         return Renewed(still, frozenset(lost))
 
-    def _still_of(self, claim: Claim, row: ChatMessage) -> bool:
-        """Whether the row was only locked, or would still take the answer of a replica that was believed dead."""
-        if row.status in RUNNING:
-            return row.owner == self.owner and row.attempt == claim.attempt
-        return row.error_code == INTERRUPTED and row.key == claim.key
+    def _is_wanted(self, claim: Claim, row: ChatMessage, lasting: Collection[str]) -> bool:
+        """Whether the row was only locked, or another replica waits in vain for the answer that comes here."""
+        if row.id in lasting:
+            return row.key == claim.key and (row.status in RUNNING or row.error_code == INTERRUPTED)
+        return row.status in RUNNING and row.owner == self.owner and row.attempt == claim.attempt
 
-    async def take_over(self) -> list[Claim]:
-        """Claim replies that nobody holds any more.
+    async def take_over(self, held: Collection[str]) -> list[Claim]:
+        """Claim replies that nobody holds any more. `held` are those of this replica, however late it renews them.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        left = (
-            ChatMessage.status.in_(RUNNING),
-            or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now()),
-        )
+        expired = or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
+        left = ChatMessage.status.in_(RUNNING), expired, ChatMessage.id.not_in(held)
         async with changing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))

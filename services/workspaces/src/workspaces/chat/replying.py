@@ -56,6 +56,7 @@ class Replying:
             )
             answer = await self._answer(claim, target, held)
             if answer.failed and answer.code == "context_overflow" and (shorter := await self._shorter(claim)):
+                held.claim = shorter
                 await held.voice.on_text(TextDelta("", restarted=True))
                 answer = await self._answer(shorter, target, held)
         except NotFound:

@@ -85,7 +85,8 @@ class Runner:
 
     async def _tick(self) -> None:
         claims = {name: held.claim for name, held in self._held.items()}
-        renewed = await self._leases.renew(claims, self._unsaved())
+        lasting = {name for name, held in self._held.items() if not held.movable}
+        renewed = await self._leases.renew(claims, lasting, self._unsaved())
         for name in renewed.lost:
             if (held := self._held.get(name)) is not None and held.claim is claims[name]:
                 log.info("the reply is not this replica's any more", extra={"reply": name})
@@ -96,7 +97,7 @@ class Runner:
         if self._stopping:
             await self._hand_over()
             return
-        for claim in await self._leases.take_over():
+        for claim in await self._leases.take_over(list(self._held)):
             self._metrics.taken_over.inc()
             log.info("reply taken over", extra={"reply": claim.reply_id, "attempt": claim.attempt})
             self.start(claim)
@@ -118,16 +119,17 @@ class Runner:
 
     async def _reply(self, held: Held) -> None:
         """Call the agent and store how it ended."""
-        claim = held.claim
-        speaking = asyncio.create_task(held.voice.run(), name=f"voice of {claim.reply_id}")
+        speaking = asyncio.create_task(held.voice.run(), name=f"voice of {held.claim.reply_id}")
         try:
             with self._metrics.answering.track_inprogress():
                 [ending] = await asyncio.gather(self._replying.reply(held), return_exceptions=True)
         finally:
             speaking.cancel()
         if isinstance(ending, BaseException):
-            log.error("a reply failed for a reason that is a bug", exc_info=ending, extra={"reply": claim.reply_id})
+            extra = {"reply": held.claim.reply_id}
+            log.error("a reply failed for a reason that is a bug", exc_info=ending, extra=extra)
             ending = Ending("failed", error_code="internal", error="An internal error has ended this reply.")
+        claim = held.claim
         stored = await with_postgres(lambda: self._concluding.conclude(claim, ending), "store an answer")
         if stored:
             self._metrics.replies.labels(ending.status).inc()

@@ -13,10 +13,10 @@ const CHAT = {
   view: "workspace",
   section: "workspaces",
   styles: ["chat.css", "markdown.css"],
-  modules: [
-    ...["agents", "chat", "composer", "conversations", "drafts", "fields", "images", "message", "model", "picker", "question", "streamed", "thinking", "transcript", "window"].map((name) => `chat/${name}.js`),
-    "parts/combobox.js", "parts/markdown.js", "parts/time.js", "parts/units.js", "text/highlight.js", "text/markdown.js", "vendor/text.js",
-  ],
+  modules: `chat/agents chat/chat chat/composer chat/control chat/conversation_list chat/conversations chat/drafts
+    chat/fields chat/images chat/message chat/model chat/obstacle chat/picker chat/question chat/sending chat/streamed
+    chat/thinking chat/transcript chat/window parts/combobox parts/markdown parts/time parts/units text/highlight
+    text/markdown vendor/text`.split(/\s+/),
 };
 
 /** @type {import("./router.js").RouteDefinition[]} */
@@ -42,10 +42,14 @@ const unreachable = signal("");
 function App() {
   const shown = route.value;
   if (session.value === undefined)
-    return unreachable.value && html`<main class="alone"><${Banner} tone="bad" action=${html`<${Button} small onClick=${start}>Try again<//>`}>${unreachable.value}<//></main>`;
+    return unreachable.value && html`<main class="alone"><${Refused} act=${start} action="Try again">${unreachable.value}<//></main>`;
   if (shown?.path === "/login" || !session.value) return html`<${Page} /><${Toaster} />`;
   return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Toaster} /><//>`;
 }
+
+/** @param {{act: () => void, action: string, children?: import("./lib.js").Children}} props */
+const Refused = ({ act, action, children }) => html`
+  <${Banner} tone="bad" action=${html`<${Button} small onClick=${act}>${action}<//>`}>${children}<//>`;
 
 /** The view of the route. The old one stays until the new one is there. */
 function Page() {
@@ -63,8 +67,10 @@ function Page() {
     );
     return () => void (current = false);
   }, [definition?.view]);
-  if (error) return html`<div class="page"><${Banner} tone="bad" action=${html`<${Button} small onClick=${() => location.reload()}>Load again<//>`}>${error}<//></div>`;
-  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+  if (error) return html`<div class="page"><${Refused} act=${() => location.reload()} action="Load again">${error}<//></div>`;
+  if (!shown)
+    return html`<div class="page">
+      <${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
   if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }
@@ -72,7 +78,7 @@ function Page() {
 /** The module of a view, once its style sheets are there. @param {import("./router.js").RouteDefinition} definition */
 async function load({ view, styles = [], modules = [] }) {
   const loading = [import(`./views/${view}.js`), ...styles.map((name) => link("stylesheet", name))];
-  for (const name of modules) void link("modulepreload", name);
+  for (const name of modules) void link("modulepreload", `${name}.js`);
   return (await Promise.all(loading))[0];
 }
 
@@ -84,15 +90,17 @@ function link(rel, name) {
   const known = links.get(name);
   if (known) return known;
   const loaded = new Promise((resolve, reject) => {
-    document.head.append(Object.assign(document.createElement("link"), { rel, href: asset(name), onload: resolve, onerror: reject }));
+    const element = document.createElement("link");
+    document.head.append(Object.assign(element, { rel, href: asset(name), onload: resolve, onerror: reject }));
   });
   loaded.catch(() => links.delete(name));
   links.set(name, loaded);
   return loaded;
 }
 
-const loadWorkspaces = () =>
-  get("/workspaces").then((/** @type {import("./answers").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
+/** @param {import("./answers").WorkspaceList} found */
+const show = (found) => (workspaces.value = found.workspaces);
+const loadWorkspaces = () => get("/workspaces").then(show, () => undefined);
 for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
 
 // Whoever is not logged in goes to the login, and afterwards back to where they were.

@@ -9,8 +9,8 @@ import { h, htm } from "./vendor/ui.js";
 export const html = /** @type {(strings: TemplateStringsArray, ...values: unknown[]) => View} */ (htm.bind(h));
 
 export {
-  Fragment, batch, computed, effect, render, signal, untracked, useCallback, useComputed, useEffect, useId, useLayoutEffect, useMemo, useRef,
-  useSignal, useSignalEffect, useState,
+  Fragment, batch, computed, effect, render, signal, untracked, useCallback, useComputed, useEffect, useId,
+  useLayoutEffect, useMemo, useRef, useSignal, useSignalEffect, useState,
 } from "./vendor/ui.js";
 
 /**
@@ -18,6 +18,12 @@ export {
  * @param {...(string | false | null | undefined)} names
  */
 export const classes = (...names) => names.filter(Boolean).join(" ");
+
+/** A listener that passes on what its control has. @param {(value: string) => void} take */
+export const valueTo = (take) => (/** @type {{target: {value: string}}} */ event) => take(event.target.value);
+
+/** A listener that passes on whether its box is ticked. @param {(checked: boolean) => void} take */
+export const checkedTo = (take) => (/** @type {{target: {checked: boolean}}} */ event) => take(event.target.checked);
 
 /** The address of a file of the console, in the version that this page has. @param {string} name */
 export const asset = (name) => new URL(name, import.meta.url).pathname;

@@ -81,7 +81,7 @@ class StreamReader {
     /** @type {string[]} */
     const data = [];
     for (const line of block.split("\n")) {
-      const [, field, value = ""] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+      const [, field, value = ""] = /^(\w+): ?(.*)$/s.exec(line) ?? [];
       if (field === "event") kind = value;
       else if (field === "data") data.push(value);
       else if (field === "id") this.lastId = value;

@@ -9,8 +9,9 @@ import httpx2
 from pydantic_core import from_json
 
 from pallas_contracts.errors import BadGateway, Rejected
+from pallas_runtime.http.guard import Forbidden
 from workspaces.origins import Origins, reached
-from workspaces.registries.guard import Forbidden, GuardedTransport
+from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
 from workspaces.registries.urls import FIELD, document_url
 

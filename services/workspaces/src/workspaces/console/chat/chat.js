@@ -4,9 +4,11 @@ import { failed } from "../parts/toast.js";
 import { Banner, Button, Skeleton } from "../parts/basic.js";
 import { keyOf } from "./agents.js";
 import { Composer } from "./composer.js";
-import { ConversationMenu } from "./conversations.js";
+import { ConversationMenu } from "./conversation_list.js";
+import { titleOf } from "./conversations.js";
 import { firstMessages } from "./drafts.js";
 import { Chat } from "./model.js";
+import { sendMessage } from "./sending.js";
 import { Transcript } from "./transcript.js";
 
 /** @param {{id: string, agents: import("./agents.js").Agents, toggle: import("../lib.js").View}} props */
@@ -28,19 +30,28 @@ export function ChatPane({ id, agents, toggle }) {
     return () => chat.close();
   }, [chat]);
   const view = chat.conversation.value;
-  const title = view?.title ?? "";
+  const title = view ? titleOf(view) : "";
   useEffect(() => void (title && (document.title = `${title} · Pallas`)), [title]);
 
-  /** @param {{id: string, text: string, pictures: import("./images.js").Picture[]}} message */
+  /** @param {import("./sending.js").Message} message */
   const send = async (message) => {
     const agent = agents.agent.value;
-    if (agent) await chat.send({ ...message, agent });
+    if (agent) await sendMessage(chat, agent, message);
   };
   return html`<section class="chat" aria-label="Chat">
-    <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>${view && html`<${ConversationMenu} view=${view} current />`}</header>
-    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<div class="transcript-frame"><div class="messages">
-      ${chat.error.value ? html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${() => chat.load()}>Try again<//>`}>${chat.error.value}<//>` : html`<${Skeleton} lines=${6} />`}</div></div>`}
-    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
+    <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
+      ${view && html`<${ConversationMenu} view=${view} current />`}</header>
+    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} />`}
+    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value}
+      cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
+}
+
+/** @param {{chat: Chat}} props */
+function Loading({ chat }) {
+  const again = html`<${Button} small onClick=${() => chat.load()}>Try again<//>`;
+  const error = chat.error.value;
+  return html`<div class="transcript-frame"><div class="messages">
+    ${error ? html`<${Banner} tone="bad" action=${again}>${error}<//>` : html`<${Skeleton} lines=${6} />`}</div></div>`;
 }
 
 /**
@@ -56,5 +67,5 @@ async function open(chat, agents, first) {
   if (reply?.agent_instance_id && reply.agent_server_id)
     agents.choose(keyOf({ instance_id: reply.agent_instance_id, server_id: reply.agent_server_id }));
   const agent = agents.agent.value;
-  if (first && agent) await chat.send({ ...first.draft, pictures: first.pictures, agent });
+  if (first && agent) await sendMessage(chat, agent, { ...first.draft, pictures: first.pictures });
 }

@@ -1,10 +1,11 @@
 // Where a message is written: text, images, the agent, and what stands in the way.
-import { classes, html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
+import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
 import { draftOf, firstMessages, keepDraft, newDraft } from "./drafts.js";
-import { TYPES, Thumbnails, readPictures } from "./images.js";
-import { AgentPicker, NoAgents } from "./picker.js";
+import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
+import { Obstacle, placeholder } from "./obstacle.js";
+import { AgentPicker } from "./picker.js";
 
 /** @typedef {import("./images.js").Picture} Picture */
 
@@ -14,7 +15,8 @@ import { AgentPicker, NoAgents } from "./picker.js";
  *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
  */
 export function Composer({ place, agents, running = "", cancel, send }) {
-  const [first] = useState(() => firstMessages.get(place)); // of a conversation that was made, but whose message was refused
+  // Of a conversation that was made, but whose message was refused.
+  const [first] = useState(() => firstMessages.get(place));
   const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
   const [pictures, setPictures] = useState(first?.pictures ?? []);
   const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
@@ -67,7 +69,8 @@ export function Composer({ place, agents, running = "", cancel, send }) {
     box.current?.focus();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(pointer: fine)").matches) void submit(event);
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (matchMedia("(pointer: fine)").matches) void submit(event);
   };
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {
@@ -76,61 +79,32 @@ export function Composer({ place, agents, running = "", cancel, send }) {
     event.preventDefault();
     void add(images);
   };
+  const choose = (/** @type {{target: HTMLInputElement}} */ { target }) => {
+    void add([...(target.files ?? [])]);
+    target.value = "";
+  };
+  const without = (/** @type {Picture} */ gone) => setPictures(pictures.filter((each) => each !== gone));
   return html`<form class="composer" onSubmit=${submit}>
     <${Obstacle} agents=${agents} />
-    ${blind && html`<${Banner} tone="warn">${agent.title} cannot see images. Pick an agent with the sign of an eye, or remove them.<//>`}
+    ${blind && html`<${Banner} tone="warn">
+      ${agent.title} cannot see images. Pick an agent with the sign of an eye, or remove them.<//>`}
     ${faults.map((fault) => html`<${Banner} tone="bad" key=${fault}>${fault}<//>`)}
     <div class=${classes("composer-box", barred && "barred", drop && "dropping")}>
-      ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${(/** @type {Picture} */ gone) => setPictures(pictures.filter((each) => each !== gone))} />`}
-      <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text} disabled=${barred}
-        onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
+      ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${without} />`}
+      <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text}
+        disabled=${barred} onInput=${valueTo(type)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
       <div class="composer-foot"><${AgentPicker} agents=${agents} /><span class="grow" />
-        <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${(/** @type {any} */ event) => { void add([...event.target.files]); event.target.value = ""; }} />
+        <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${choose} />
         <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
-        ${running ? html`<button type="button" class="send stop" aria-label="Cancel the answer" title="Cancel the answer" onClick=${cancel}><${Icon} name="square" size=${12} /></button>`
-          : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!ready}><${Icon} name="arrow-up" /></button>`}</div>
+        ${running ? html`<${Stop} onClick=${cancel} />` : html`<${Send} disabled=${!ready} />`}</div>
       ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
 }
 
-/** @param {import("./agents.js").Agents} agents */
-function placeholder(agents) {
-  const agent = agents.agent.value;
-  if (!agent) return agents.picker.value ? "No agent to talk to" : "";
-  return agent.health.status === "error" ? `${agent.title} is unhealthy${agent.health.message ? `: ${agent.health.message}` : ""}` : `Message ${agent.title}`;
-}
+/** @param {{disabled: boolean}} props */
+const Send = ({ disabled }) => html`
+  <button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${disabled}><${Icon} name="arrow-up" /></button>`;
 
-/** Why the agent cannot be used, or not well. @param {{agents: import("./agents.js").Agents}} props */
-function Obstacle({ agents }) {
-  const { empty } = agents.picker.value ?? {};
-  const agent = agents.agent.value;
-  if (empty) return html`<${Banner} icon="users"><${NoAgents} empty=${empty} /><//>`;
-  const { status, message } = agent?.health ?? {};
-  if (status === "degraded") return html`<${Banner} tone="warn"><span dir="auto"><strong>${agent?.title} is degraded.</strong> ${message}</span><//>`;
-  if (status === "error") return html`<${Banner} tone="bad"><span dir="auto"><strong>${agent?.title} is unhealthy.</strong> ${message}</span><//>`;
-  return null;
-}
-
-/** True while images are dragged over the chat; `take` gets what is dropped. @param {{current: HTMLElement | null}} inside @param {(files: File[]) => unknown} take */
-function useDrop(inside, take) {
-  const [over, setOver] = useState(false);
-  const latest = useRef(take);
-  latest.current = take;
-  useEffect(() => {
-    const place = /** @type {HTMLElement} */ (inside.current?.closest(".chat"));
-    const ended = new AbortController();
-    const listen = (/** @type {string} */ kind, /** @type {(event: any) => void} */ act) => place?.addEventListener(kind, act, { signal: ended.signal });
-    listen("dragover", (event) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      setOver(true);
-    });
-    listen("dragleave", (event) => event.relatedTarget && place.contains(event.relatedTarget) || setOver(false));
-    listen("drop", (event) => {
-      event.preventDefault();
-      setOver(false);
-      latest.current([...(event.dataTransfer?.files ?? [])]);
-    });
-    return () => ended.abort();
-  }, []);
-  return over;
-}
+/** @param {{onClick: (() => void) | undefined}} props */
+const Stop = ({ onClick }) => html`
+  <button type="button" class="send stop" aria-label="Cancel the answer" title="Cancel the answer" onClick=${onClick}>
+    <${Icon} name="square" size=${12} /></button>`;

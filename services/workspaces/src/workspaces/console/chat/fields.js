@@ -13,7 +13,8 @@
  * @property {boolean} whole numbers only
  */
 
-const FORMATS = /** @type {Record<string, FieldSpec["kind"]>} */ ({ email: "email", uri: "url", date: "date", "date-time": "datetime-local" });
+/** @type {Record<string, FieldSpec["kind"]>} */
+const FORMATS = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" };
 
 /** @param {Record<string, any> | null} schema @returns {FieldSpec[]} */
 export function fieldsOf(schema) {
@@ -26,13 +27,21 @@ function fieldOf(name, property, required) {
   const list = property.type === "array" ? (property.items ?? {}) : property;
   const options = optionsOf(list);
   const number = property.type === "number" || property.type === "integer";
-  const kind = options.length ? (property.type === "array" ? "choices" : "choice") : property.type === "boolean" ? "checkbox" : number ? "number" : (FORMATS[property.format] ?? "text");
+  const kind = kindOf(property, options.length > 0);
   const whole = property.type === "integer";
   const limits = number
     ? { min: property.minimum, max: property.maximum, step: whole ? 1 : "any" }
-    : { minlength: property.minLength, maxlength: property.maxLength, pattern: property.pattern };
+    : { minlength: property.minLength, maxlength: property.maxLength };
   const start = property.default ?? (kind === "checkbox" ? false : kind === "choices" ? [] : "");
-  return { name, title: property.title ?? name, hint: property.description ?? "", required, kind, options, start, limits, whole };
+  const [title, hint] = [property.title ?? name, property.description ?? ""];
+  return { name, title, hint, required, kind, options, start, limits, whole };
+}
+
+/** @param {Record<string, any>} property @param {boolean} chosen from a list @returns {FieldSpec["kind"]} */
+function kindOf({ type, format }, chosen) {
+  if (chosen) return type === "array" ? "choices" : "choice";
+  if (type === "boolean") return "checkbox";
+  return type === "number" || type === "integer" ? "number" : (FORMATS[format] ?? "text");
 }
 
 /** @param {Record<string, any>} property */
@@ -40,7 +49,8 @@ function optionsOf(property) {
   if (Array.isArray(property.enum))
     return property.enum.map((value, i) => ({ value, title: String(property.enumNames?.[i] ?? value) }));
   const named = property.oneOf ?? property.anyOf;
-  return Array.isArray(named) ? named.filter((each) => "const" in each).map((each) => ({ value: each.const, title: String(each.title ?? each.const) })) : [];
+  if (!Array.isArray(named)) return [];
+  return named.filter((each) => "const" in each).map((each) => ({ value: each.const, title: String(each.title ?? each.const) }));
 }
 
 /**

@@ -23,7 +23,8 @@ export function Message({ item, agents }) {
 /** @param {{view: MessageView}} props */
 const Asked = ({ view }) => html`<article class=${`message asked${view.revision ? "" : " on-its-way"}`} aria-label="You">
   ${view.images.length > 0 && html`<div class="pictures">${view.images.map((each) => html`
-    <a href=${sourceOf(each.id)} target="_blank" rel="noopener"><img src=${sourceOf(each.id)} alt="Image of this message" loading="lazy" /></a>`)}</div>`}
+    <a href=${sourceOf(each.id)} target="_blank" rel="noopener">
+      <img src=${sourceOf(each.id)} alt="Image of this message" loading="lazy" /></a>`)}</div>`}
   ${view.content && html`<div class="bubble" dir="auto">${view.content}</div>`}</article>`;
 
 /** The address of an image: what has not been sent yet is in the browser's memory. @param {string} id */
@@ -31,20 +32,28 @@ const sourceOf = (id) => (id.startsWith("blob:") ? id : `/api/v1/images/${id}`);
 
 /** @param {{item: import("./model.js").Item, view: MessageView, agents: import("./agents.js").Agents}} props */
 function Reply({ item, view, agents }) {
-  const agent = agents.picker.value?.agents.find((each) => each.instance_id === view.agent_instance_id && each.server_id === view.agent_server_id);
+  const agent = agents.picker.value?.agents.find((each) => keyOf(each) === keyOfReply(view));
   const name = agent?.label ?? view.agent_title ?? view.agent_server_id ?? "Agent";
   const atWork = running(view);
   return html`<article class="message reply" aria-label=${name} aria-busy=${atWork}>
-    <header><${AgentIcon} icon=${agent?.icon} /><strong dir="auto">${name}</strong>${!atWork && html`<span class="faint"><${Clock} at=${view.ended_at ?? view.created_at} /></span>`}</header>
+    <header><${AgentIcon} icon=${agent?.icon} /><strong dir="auto">${name}</strong>
+      ${!atWork && html`<span class="faint"><${Clock} at=${view.ended_at ?? view.created_at} /></span>`}</header>
     ${atWork ? html`<${Arriving} text=${item.text} />` : view.content && html`<${Markdown} text=${view.content} />`}
     ${atWork && html`<${Thinking} progress=${view.progress} since=${item.since} asking=${view.status === "asking"} />`}
     ${view.status === "asking" && view.question && html`<${Question} key=${view.question.id} reply=${view.id} question=${view.question} />`}
-    ${view.status === "failed" && html`<div class="failure" role="alert"><${Icon} name="circle-alert" /><div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>
-      ${view.error_code && html`<code class="tag">${view.error_code}</code>`}</div></div>`}
+    ${view.status === "failed" && html`<${Failure} view=${view} />`}
     ${view.status === "cancelled" && html`<p class="cancelled"><${Icon} name="circle-x" size=${14} />Cancelled</p>`}
     ${!atWork && html`<${Actions} view=${view} agents=${agents} />`}
   </article>`;
 }
+
+/** @param {MessageView} view */
+const keyOfReply = (view) => keyOf({ instance_id: view.agent_instance_id ?? "", server_id: view.agent_server_id ?? "" });
+
+/** @param {{view: MessageView}} props */
+const Failure = ({ view }) => html`<div class="failure" role="alert"><${Icon} name="circle-alert" />
+  <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>
+    ${view.error_code && html`<code class="tag">${view.error_code}</code>`}</div></div>`;
 
 /** @param {{text: import("./streamed.js").Streamed}} props */
 const Arriving = ({ text }) => text.html.value.length > 0 && html`<${Blocks} html=${text.html.value} />`;
@@ -53,13 +62,15 @@ const Arriving = ({ text }) => text.html.value.length > 0 && html`<${Blocks} htm
 function Actions({ view, agents }) {
   const other = agents.agent.value;
   const broken = view.status !== "answered";
-  const elsewhere = other && keyOf(other) !== `${view.agent_instance_id}/${view.agent_server_id}` ? other : null;
-  const retry = (/** @type {object | undefined} */ target) => () => void post(path`/messages/${view.id}/retry`, target ?? {}).catch(failed);
+  const elsewhere = other && keyOf(other) !== keyOfReply(view) ? other : null;
+  const retry = (/** @type {object} */ target) => void post(path`/messages/${view.id}/retry`, target).catch(failed);
+  const retryElsewhere = () => retry({ agent_instance_id: elsewhere?.instance_id, agent_server_id: elsewhere?.server_id });
   return html`<footer class=${broken ? "actions stay" : "actions"}>
-    ${broken && html`<${Button} small icon="rotate-cw" onClick=${retry(undefined)}>Retry<//>`}
-    ${broken && elsewhere && html`<${Button} small kind="quiet" onClick=${retry({ agent_instance_id: elsewhere.instance_id, agent_server_id: elsewhere.server_id })}>Retry with ${elsewhere.title}<//>`}
+    ${broken && html`<${Button} small icon="rotate-cw" onClick=${() => retry({})}>Retry<//>`}
+    ${broken && elsewhere && html`<${Button} small kind="quiet" onClick=${retryElsewhere}>Retry with ${elsewhere.title}<//>`}
     ${view.content && html`<${Copy} text=${view.content} label="Copy the answer" />`}
-    ${view.turn_id && session.value?.turns && html`<a class="explain" href=${`/turns/${view.turn_id}`}><${Icon} name="activity" size=${14} />Explain this answer</a>`}
+    ${view.turn_id && session.value?.turns && html`<a class="explain" href=${`/turns/${view.turn_id}`}>
+      <${Icon} name="activity" size=${14} />Explain this answer</a>`}
     <${Tokens} usage=${view.usage} /></footer>`;
 }
 
@@ -67,5 +78,6 @@ function Actions({ view, agents }) {
 function Tokens({ usage }) {
   const [input, output] = [usage?.input_tokens, usage?.output_tokens];
   if (typeof input !== "number" || typeof output !== "number") return null;
-  return html`<span class="faint tokens" title="Tokens that the model has read and written">${input.toLocaleString("en")} → ${output.toLocaleString("en")} tokens</span>`;
+  return html`<span class="faint tokens" title="Tokens that the model has read and written">
+    ${input.toLocaleString("en")} → ${output.toLocaleString("en")} tokens</span>`;
 }

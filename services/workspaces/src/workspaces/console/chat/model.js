@@ -6,7 +6,10 @@ import { Streamed } from "./streamed.js";
 
 /** @typedef {import("../answers").MessageView} MessageView */
 /** @typedef {import("../answers").MessagePage} MessagePage */
-/** `since`: when it was seen to begin, in milliseconds. @typedef {{id: string, view: import("../lib.js").Signal<MessageView>, text: Streamed, since: number}} Item */
+/**
+ * `since`: when it was seen to begin, in milliseconds.
+ * @typedef {{id: string, view: import("../lib.js").Signal<MessageView>, text: Streamed, since: number}} Item
+ */
 
 export const PAGE = 50;
 
@@ -121,26 +124,6 @@ export class Chat {
     if (item) item.view.value = { ...item.view.value, ...fields };
   }
 
-  /**
-   * Send a message. It is shown at once, and not any more if it was refused, which is thrown.
-   * @param {{id: string, text: string, pictures: import("./images.js").Picture[], agent: import("../answers").AgentView}} message
-   */
-  async send({ id, text, pictures, agent }) {
-    const seq = (this.items.value.at(-1)?.view.value.seq ?? 0) + 1;
-    const images = pictures.map(({ url, mime_type, bytes }) => ({ id: url, mime_type, bytes }));
-    this.put([draftOf(this.id, agent, { id, seq, role: "user", status: "answered", content: text, images })]);
-    try {
-      const sent = /** @type {import("../answers").Sent} */ (await post(path`/conversations/${this.id}/messages`, {
-        id, text, agent_instance_id: agent.instance_id, agent_server_id: agent.server_id,
-        images: pictures.map(({ data, mime_type }) => ({ data, mime_type })),
-      }));
-      if (!this.byId.has(sent.reply_id)) this.put([draftOf(this.id, agent, { id: sent.reply_id, seq: seq + 1 })]);
-    } catch (error) {
-      if (this.byId.get(id)?.view.value.revision === 0) this.drop(id);
-      throw error;
-    }
-  }
-
   /** Cancel the answer that an agent is at work on. */
   async cancel() {
     const view = /** @type {MessageView | undefined} */ (await post(path`/messages/${this.running.value}/cancel`));
@@ -153,16 +136,3 @@ export class Chat {
     this.items.value = this.items.value.filter((item) => item.id !== id);
   }
 }
-
-/**
- * A message that the server has not sent yet: revision 0.
- * @param {string} conversation
- * @param {import("../answers").AgentView} agent
- * @param {Pick<MessageView, "id" | "seq"> & Partial<MessageView>} fields
- * @returns {MessageView}
- */
-const draftOf = (conversation, agent, fields) => ({
-  conversation_id: conversation, revision: 0, role: "assistant", content: "", status: "sending", created_at: new Date().toISOString(),
-  ended_at: null, images: [], agent_instance_id: agent.instance_id, agent_server_id: agent.server_id, agent_title: agent.label,
-  error_code: null, error: null, turn_id: null, usage: null, progress: null, question: null, remembers_from: null, attempt: 0, ...fields,
-});

@@ -2,7 +2,10 @@
 import { signal } from "../lib.js";
 import { continued } from "../text/markdown.js";
 
-/** `offset` counts UTF-16 code units; each restart of an attempt begins at 0 again. @typedef {{attempt: number, restarts?: number, offset: number, text: string}} Piece */
+/**
+ * `offset` counts UTF-16 code units; each restart of an attempt begins at 0 again.
+ * @typedef {{attempt: number, restarts?: number, offset: number, text: string}} Piece
+ */
 
 export class Streamed {
   /** The blocks so far. @type {import("../lib.js").Signal<string[]>} */

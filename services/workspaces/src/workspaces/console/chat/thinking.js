@@ -13,7 +13,9 @@ export function Thinking({ progress, since, asking = false }) {
     <div class="thinking-head"><span class="thinking-sign">${asking ? html`<${Icon} name="circle-help" />` : html`<${Spinner} />`}</span>
       <span class=${asking ? "" : "shimmer"}>${asking ? "Waiting for your answer" : "Thinking"}</span><${Elapsed} since=${since} /></div>
     <div class="status-line" role="status" aria-live="polite">${progress?.message && !asking && html`
-      <span key=${progress.message} class="status-text"><span class=${done ? "tick shown" : "tick"}><${Icon} name="check" size=${14} /></span><span dir="auto">${progress.message}</span></span>`}</div>
+      <span key=${progress.message} class="status-text">
+        <span class=${done ? "tick shown" : "tick"}><${Icon} name="check" size=${14} /></span>
+        <span dir="auto">${progress.message}</span></span>`}</div>
   </div>`;
 }
 

@@ -42,11 +42,14 @@ export function Transcript({ chat, agents }) {
 
   useSteadyPlace(frame, list, shown[0]?.id);
   const goUp = () => void up().catch(failed);
-  return html`<div class="transcript-frame"><div class="transcript" ref=${frame} onScroll=${scrolled} tabindex="0" role="region" aria-label="Transcript">
+  return html`<div class="transcript-frame">
+    <div class="transcript" ref=${frame} onScroll=${scrolled} tabindex="0" role="region" aria-label="Transcript">
     <div class="messages" ref=${list} role="log" aria-live="off" aria-label="Messages">
       ${above && html`<${More} key=${`above ${shown[0]?.id}`} inside=${frame} act=${goUp} what="older" />`}
-      ${shown.flatMap((item) => [from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
-        html`<${Message} key=${item.id} item=${item} agents=${agents} />`])}
+      ${shown.flatMap((item) => [
+        from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
+        html`<${Message} key=${item.id} item=${item} agents=${agents} />`,
+      ])}
       ${below && html`<${More} key=${`below ${shown.at(-1)?.id}`} inside=${frame} act=${down} what="newer" />`}</div></div>
     ${away && html`<${Button} class="to-end" small icon="arrow-down" onClick=${stick} aria-label="To the newest message">Newest<//>`}
     <${Announcement} chat=${chat} /></div>`;
@@ -75,13 +78,17 @@ function useSteadyPlace(frame, list, first) {
   }, [first]);
 }
 
-/** Asks for more messages as soon as it is nearly in view. @param {{inside: {current: HTMLElement | null}, act: () => void, what: string}} props */
+/**
+ * Asks for more messages as soon as it is nearly in view.
+ * @param {{inside: {current: HTMLElement | null}, act: () => void, what: string}} props
+ */
 function More({ inside, act, what }) {
   const self = useRef(/** @type {HTMLElement | null} */ (null));
   const latest = useRef(act);
   latest.current = act;
   useEffect(() => {
-    const seen = new IntersectionObserver(([entry]) => entry?.isIntersecting && latest.current(), { root: inside.current, rootMargin: AHEAD });
+    const ask = (/** @type {IntersectionObserverEntry[]} */ [entry]) => entry?.isIntersecting && latest.current();
+    const seen = new IntersectionObserver(ask, { root: inside.current, rootMargin: AHEAD });
     if (self.current) seen.observe(self.current);
     return () => seen.disconnect();
   }, []);
@@ -95,8 +102,12 @@ function Announcement({ chat }) {
   const [text, setText] = useState("");
   useEffect(() => {
     if (!view) return;
+    if (view.status === "asking") setText(`${view.agent_title ?? "The agent"} asks: ${view.question?.message ?? ""}`);
     if (running(view)) setWas(view.id);
-    else if (was === view.id) setText(`${view.agent_title ?? "The agent"}: ${view.status === "answered" ? view.content.slice(0, 400) : view.status}`);
+    else if (was === view.id) setText(`${view.agent_title ?? "The agent"}: ${spoken(view)}`);
   }, [view?.status, view?.id]);
   return html`<p class="visually-hidden" role="status" aria-live="polite">${text}</p>`;
 }
+
+/** What is said of an answer, which nobody wants to hear in whole. @param {import("../answers").MessageView} view */
+const spoken = (view) => (view.status === "answered" ? view.content.slice(0, 400) : view.status);

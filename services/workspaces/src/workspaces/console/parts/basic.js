@@ -6,13 +6,17 @@ import { asset, classes, html, useEffect, useState } from "../lib.js";
 
 const SPRITE = asset("vendor/icons.svg");
 
-/** An icon of vendor/icons.svg. It says nothing to screen readers. @param {{name: string, size?: number, class?: string}} props */
+/**
+ * An icon of vendor/icons.svg. It says nothing to screen readers.
+ * @param {{name: string, size?: number, class?: string}} props
+ */
 export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
     <use href=${`${SPRITE}#${name}`} /></svg>`;
 
 /** @param {{size?: number}} props */
-export const Spinner = ({ size = 16 }) => html`<svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">
+export const Spinner = ({ size = 16 }) => html`
+  <svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">
   <circle class="track" cx="8" cy="8" r="6.5" /><path d="M8 1.5a6.5 6.5 0 0 1 6.5 6.5" /></svg>`;
 
 /**
@@ -20,20 +24,27 @@ export const Spinner = ({ size = 16 }) => html`<svg class="spinner" width=${size
  * @param {{kind?: "primary" | "plain" | "quiet" | "danger", icon?: string, busy?: boolean, small?: boolean, href?: string,
  *   children?: Children, class?: string, disabled?: boolean} & Record<string, unknown>} props
  */
-export function Button({ kind = "plain", icon, busy = false, small = false, href, children, class: extra, disabled, ...rest }) {
+export function Button({ kind = "plain", icon, busy, small, href, children, class: extra, disabled, ...rest }) {
   const name = classes("button", kind, small && "small", extra);
-  const inside = html`${busy ? html`<${Spinner} />` : icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}`;
+  const sign = busy ? html`<${Spinner} />` : icon && html`<${Icon} name=${icon} />`;
+  const inside = html`${sign}${children && html`<span>${children}</span>`}`;
   if (href) return html`<a class=${name} href=${href} ...${rest}>${inside}</a>`;
-  return html`<button type="button" class=${name} disabled=${disabled || busy} aria-busy=${busy || undefined} ...${rest}>${inside}</button>`;
+  const state = { disabled: disabled || busy, "aria-busy": busy || undefined };
+  return html`<button type="button" class=${name} ...${state} ...${rest}>${inside}</button>`;
 }
 
-/** A button with nothing but an icon. @param {{icon: string, label: string, class?: string} & Record<string, unknown>} props */
+/**
+ * A button with nothing but an icon.
+ * @param {{icon: string, label: string, class?: string} & Record<string, unknown>} props
+ */
 export const IconButton = ({ icon, label, class: extra, ...rest }) => html`
-  <button type="button" class=${classes("icon-button", extra)} aria-label=${label} title=${label} ...${rest}><${Icon} name=${icon} /></button>`;
+  <button type="button" class=${classes("icon-button", extra)} aria-label=${label} title=${label} ...${rest}>
+    <${Icon} name=${icon} /></button>`;
 
 /** A state in one word, with its colour. @param {{tone?: Tone, children?: Children, title?: string, icon?: string}} props */
 export const Pill = ({ tone = "idle", children, title, icon }) => html`
-  <span class="pill ${tone}" title=${title}>${icon ? html`<${Icon} name=${icon} size=${12} />` : html`<i class="dot" />`}${children}</span>`;
+  <span class="pill ${tone}" title=${title}>
+    ${icon ? html`<${Icon} name=${icon} size=${12} />` : html`<i class="dot" />`}${children}</span>`;
 
 const HEALTH = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
   ok: { tone: "ok", word: "Healthy" }, degraded: { tone: "warn", word: "Degraded" },
@@ -43,7 +54,10 @@ const HEALTH = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
 /** The word and colour of a health. @param {import("../answers").HealthView | null | undefined} health */
 export const healthOf = (health) => HEALTH[health?.status ?? "unknown"] ?? { tone: "idle", word: "Unknown" };
 
-/** A dot, with the reason as its tooltip. `word`: with the word beside it. @param {{health: import("../answers").HealthView | null | undefined, word?: boolean}} props */
+/**
+ * A dot, with the reason as its tooltip. `word`: with the word beside it.
+ * @param {{health: import("../answers").HealthView | null | undefined, word?: boolean}} props
+ */
 export function HealthBadge({ health, word = false }) {
   const { tone, word: text } = healthOf(health);
   const title = health?.message ? `${text}: ${health.message}` : text;
@@ -51,13 +65,20 @@ export function HealthBadge({ health, word = false }) {
   return html`<span class="health ${tone}" role="img" aria-label=${title} title=${title}><i class="dot" /></span>`;
 }
 
-/** A bar across a view. `tone` bad is announced at once. @param {{tone?: Tone, icon?: string, children?: Children, action?: Children}} props */
+const SIGNS = { ok: "circle-check", warn: "triangle-alert", bad: "circle-alert", busy: "info", idle: "info" };
+
+/**
+ * A bar across a view. `tone` bad is announced at once.
+ * @param {{tone?: Tone, icon?: string, children?: Children, action?: Children}} props
+ */
 export const Banner = ({ tone = "idle", icon, children, action }) => html`
   <div class="banner ${tone}" role=${tone === "bad" ? "alert" : "status"}>
-    <${Icon} name=${icon ?? (tone === "ok" ? "circle-check" : tone === "idle" ? "info" : tone === "bad" ? "circle-alert" : "triangle-alert")} />
-    <div class="grow">${children}</div>${action}</div>`;
+    <${Icon} name=${icon ?? SIGNS[tone]} /><div class="grow">${children}</div>${action}</div>`;
 
-/** What to show where there is nothing yet. `whole`: it is all of the page. @param {{icon: string, title: string, whole?: boolean, children?: Children, action?: Children}} props */
+/**
+ * What to show where there is nothing yet. `whole`: it is all of the page.
+ * @param {{icon: string, title: string, whole?: boolean, children?: Children, action?: Children}} props
+ */
 export const Empty = ({ icon, title, whole = false, children, action }) => html`
   <div class="empty"><span class="empty-icon"><${Icon} name=${icon} size=${20} /></span>
     ${whole ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}${children && html`<p>${children}</p>`}${action}</div>`;
@@ -66,10 +87,14 @@ export const Empty = ({ icon, title, whole = false, children, action }) => html`
 export const Skeleton = ({ lines = 3 }) => html`
   <div class="skeleton" role="status" aria-label="Loading">${Array.from({ length: lines }, () => html`<i />`)}</div>`;
 
-/** A labelled field of a form. The child is its control, which has the id. @param {{label: string, for: string, hint?: Children, error?: string | null, children?: Children}} props */
+/**
+ * A labelled field of a form. The child is its control, which has the id.
+ * @param {{label: string, for: string, hint?: Children, error?: string | null, children?: Children}} props
+ */
 export const Field = ({ label, for: id, hint, error, children }) => html`
   <div class=${classes("field", error && "bad")}><label for=${id}>${label}</label>${children}
-    ${error ? html`<p class="fault" id=${`${id}-hint`} role="alert">${error}</p>` : hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}</div>`;
+    ${error && html`<p class="fault" id=${`${id}-hint`} role="alert">${error}</p>`}
+    ${!error && hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}</div>`;
 
 /** Copies a text, and says so for a moment. @param {{text: string, label?: string, class?: string}} props */
 export function Copy({ text, label = "Copy", class: extra }) {
@@ -79,5 +104,6 @@ export function Copy({ text, label = "Copy", class: extra }) {
     return () => clearTimeout(timer);
   }, [copied]);
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true), () => undefined);
-  return html`<${IconButton} icon=${copied ? "check" : "copy"} label=${copied ? "Copied" : label} class=${classes(extra, copied && "done")} onClick=${copy} />`;
+  const [icon, says] = copied ? ["check", "Copied"] : ["copy", label];
+  return html`<${IconButton} icon=${icon} label=${says} class=${classes(extra, copied && "done")} onClick=${copy} />`;
 }

@@ -1,16 +1,19 @@
 // A button that opens a list with a filter. Keyboard and roles as in the ARIA pattern of a combobox with a listbox.
-import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, valueTo } from "../lib.js";
 import { Icon } from "./basic.js";
 
+/** @typedef {import("../lib.js").Children} Children */
 /** @typedef {{value: string, text: string, disabled?: boolean}} Option `text` is what the filter searches */
+
+const PAGE = 6;
 
 /**
  * @template {Option} T
- * @param {{label: string, placeholder: string, options: T[], value: string | null, onPick: (option: T) => void, disabled?: boolean,
- *   up?: boolean, render: (option: T) => import("../lib.js").Children, shown: import("../lib.js").Children, none?: import("../lib.js").Children}} props
+ * @param {{label: string, placeholder: string, options: T[], value: string | null, onPick: (option: T) => void,
+ *   disabled?: boolean, up?: boolean, render: (option: T) => Children, shown: Children, none?: Children}} props
  *   `shown` is on the button, `none` is said when there are no options at all
  */
-export function Combobox({ label, placeholder, options, value, onPick, disabled = false, up = false, render, shown, none }) {
+export function Combobox({ label, placeholder, options, value, onPick, disabled, up, render, shown, none }) {
   const [open, setOpen] = useState(false);
   const [filter, setFilter] = useState("");
   const [at, setAt] = useState(0);
@@ -26,12 +29,20 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled 
     if (!open) return undefined;
     setAt(Math.max(0, options.findIndex((option) => option.value === value)));
     root.current?.querySelector("input")?.focus();
-    const away = (/** @type {Event} */ event) => root.current?.contains(/** @type {Node} */ (event.target)) || setOpen(false);
+    const away = (/** @type {Event} */ event) => {
+      if (!root.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+    };
     document.addEventListener("pointerdown", away);
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
-  useLayoutEffect(() => void (open && document.getElementById(`${id}-${active}`)?.scrollIntoView({ block: "nearest" })), [open, active]);
+  useLayoutEffect(() => {
+    if (open) document.getElementById(`${id}-${active}`)?.scrollIntoView({ block: "nearest" });
+  }, [open, active]);
 
+  const search = (/** @type {string} */ text) => {
+    setFilter(text);
+    setAt(0);
+  };
   const close = () => {
     setOpen(false);
     setFilter("");
@@ -44,8 +55,10 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled 
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.isComposing) return;
-    const to = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: found.length - 1, PageDown: active + 6, PageUp: active - 6 }[event.key];
-    if (to !== undefined) setAt(Math.max(0, Math.min(found.length - 1, to)));
+    const last = found.length - 1;
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, Home: -last, End: last };
+    const step = steps[/** @type {keyof typeof steps} */ (event.key)];
+    if (step !== undefined) setAt(Math.max(0, Math.min(last, active + step)));
     else if (event.key === "Enter") pick(found[active]);
     else if (event.key === "Escape") close();
     else {
@@ -60,16 +73,22 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled 
     event.preventDefault();
     setOpen(true);
   };
+  const button = { "aria-haspopup": "listbox", "aria-expanded": open, "aria-controls": open ? `${id}-list` : undefined };
   return html`<div class="combobox" ref=${root}>
-    <button type="button" class="combobox-button" disabled=${disabled} aria-haspopup="listbox" aria-expanded=${open} aria-label=${label} aria-controls=${open ? `${id}-list` : undefined}
-      onClick=${() => (open ? close() : setOpen(true))} onKeyDown=${openKeys}>${shown}<${Icon} name="chevrons-up-down" size=${14} /></button>
+    <button type="button" class="combobox-button" disabled=${disabled} aria-label=${label} ...${button}
+      onClick=${() => (open ? close() : setOpen(true))} onKeyDown=${openKeys}>
+      ${shown}<${Icon} name="chevrons-up-down" size=${14} /></button>
     ${open && html`<div class="combobox-list ${up ? "up" : "down"}">
-      <div class="search"><${Icon} name="search" /><input type="text" role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-label=${placeholder} aria-autocomplete="list"
-        aria-activedescendant=${found.length ? `${id}-${active}` : undefined} autocomplete="off" spellcheck=${false} placeholder=${placeholder} value=${filter}
-        onInput=${(/** @type {any} */ event) => { setFilter(event.target.value); setAt(0); }} onKeyDown=${keys} /></div>
+      <div class="search"><${Icon} name="search" />
+        <input type="text" role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-autocomplete="list"
+          aria-activedescendant=${found.length ? `${id}-${active}` : undefined} aria-label=${placeholder} placeholder=${placeholder}
+          autocomplete="off" spellcheck=${false} value=${filter} onInput=${valueTo(search)} onKeyDown=${keys} /></div>
       <div role="listbox" id=${`${id}-list`} aria-label=${label} class="options">${found.map((option, i) => html`
-        <div key=${option.value} id=${`${id}-${i}`} class="option" role="option" aria-selected=${i === active} aria-disabled=${option.disabled || undefined} aria-current=${option.value === value ? "true" : undefined}
-          onPointerMove=${() => i === active || setAt(i)} onClick=${() => pick(option)}>${render(option)}${option.value === value ? html`<${Icon} name="check" class="picked" />` : html`<i class="unpicked" />`}</div>`)}</div>
+        <div key=${option.value} id=${`${id}-${i}`} class="option" role="option" aria-selected=${i === active}
+          aria-disabled=${option.disabled || undefined} aria-current=${option.value === value ? "true" : undefined}
+          onPointerMove=${() => i === active || setAt(i)} onClick=${() => pick(option)}>
+          ${render(option)}
+          ${option.value === value ? html`<${Icon} name="check" class="picked" />` : html`<i class="unpicked" />`}</div>`)}</div>
       ${!found.length && html`<p class="combobox-none" role="status">${options.length ? "Nothing matches." : none}</p>`}</div>`}
   </div>`;
 }

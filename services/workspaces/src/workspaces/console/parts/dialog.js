@@ -23,7 +23,8 @@ export function Dialog({ title, onClose, children, wide = false }) {
     onClose();
   };
   return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${cancel} onMouseDown=${beside}>
-    <div class="dialog"><header><h2 id=${id}>${title}</h2><${IconButton} icon="x" label="Close" onClick=${onClose} /></header>${children}</div></dialog>`;
+    <div class="dialog">
+      <header><h2 id=${id}>${title}</h2><${IconButton} icon="x" label="Close" onClick=${onClose} /></header>${children}</div></dialog>`;
 }
 
 /**

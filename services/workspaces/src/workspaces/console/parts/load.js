@@ -43,7 +43,10 @@ export function useLoaded(load, deps, kinds = []) {
   return { data, error, reload, set };
 }
 
-/** What to show until `loaded` has data: a skeleton, or the error with a way to try again. @param {{loaded: Loaded<any>, lines?: number}} props */
+/**
+ * What to show until `loaded` has data: a skeleton, or the error with a way to try again.
+ * @param {{loaded: Loaded<any>, lines?: number}} props
+ */
 export const Loading = ({ loaded, lines }) =>
   loaded.error
     ? html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${loaded.reload}>Try again<//>`}>${loaded.error}<//>`

@@ -5,7 +5,10 @@ import { blocksOf } from "../text/markdown.js";
 /** A text of somebody who is not trusted. Its page needs markdown.css. @param {{text: string}} props */
 export const Markdown = ({ text }) => html`<${Blocks} html=${useMemo(() => blocksOf(text), [text])} />`;
 
-/** Blocks that are already clean. A block whose HTML is the same stays as it is in the page. @param {{html: string[]}} props */
+/**
+ * Blocks that are already clean. A block whose HTML is the same stays as it is in the page.
+ * @param {{html: string[]}} props
+ */
 export const Blocks = ({ html: blocks }) => html`<div class="md" onClick=${copyCode}>${blocks.map((block, i) => html`
   <div key=${i} dir="auto" dangerouslySetInnerHTML=${{ __html: block }} />`)}</div>`;
 

@@ -46,13 +46,22 @@ export function Menu({ label, icon = "ellipsis", actions }) {
     event.stopPropagation();
   };
   return html`<span class="menu">
-    <button type="button" ref=${button} class="icon-button" aria-haspopup="menu" aria-expanded=${open} aria-controls=${open ? id : undefined}
-      aria-label=${label} title=${label} onClick=${() => setOpen(!open)}><${Icon} name=${icon} /></button>
-    ${open && html`<div class="menu-list" role="menu" popover="manual" ref=${list} id=${id} aria-label=${label} onKeyDown=${keys}>${actions.map((action) => html`
-      <button type="button" tabindex="-1" key=${action.label} role=${action.checked === undefined ? "menuitem" : "menuitemradio"} aria-checked=${action.checked}
-        class=${action.danger ? "danger" : ""} onClick=${() => { close(); action.act(); }}>
-        ${action.icon && html`<${Icon} name=${action.icon} />`}<span class="grow">${action.label}</span>${action.checked && html`<${Icon} name="check" />`}</button>`)}</div>`}
+    <button type="button" ref=${button} class="icon-button" aria-label=${label} title=${label} aria-haspopup="menu" aria-expanded=${open}
+      aria-controls=${open ? id : undefined} onClick=${() => setOpen(!open)}><${Icon} name=${icon} /></button>
+    ${open && html`<div class="menu-list" role="menu" popover="manual" ref=${list} id=${id} aria-label=${label} onKeyDown=${keys}>
+      ${actions.map((action) => html`<${Item} key=${action.label} action=${action} close=${close} />`)}</div>`}
   </span>`;
+}
+
+/** @param {{action: Action, close: () => void}} props */
+function Item({ action: { label, icon, danger, checked, act }, close }) {
+  const pick = () => {
+    close();
+    act();
+  };
+  return html`<button type="button" tabindex="-1" role=${checked === undefined ? "menuitem" : "menuitemradio"} aria-checked=${checked}
+    class=${danger ? "danger" : ""} onClick=${pick}>
+    ${icon && html`<${Icon} name=${icon} />`}<span class="grow">${label}</span>${checked && html`<${Icon} name="check" />`}</button>`;
 }
 
 /** Below the button, or above it where there is no room; never beyond the window. @param {HTMLElement} list @param {DOMRect} button */

@@ -15,7 +15,11 @@ const PAGES = [
   { href: "/turns", icon: "activity", name: "Turns", section: "turns" },
   { href: "/settings", icon: "settings", name: "Settings", section: "settings" },
 ];
-const THEMES = /** @type {const} */ ([["auto", "monitor", "Like the system"], ["light", "sun", "Light"], ["dark", "moon", "Dark"]]);
+const THEMES = /** @type {const} */ ([
+  ["auto", "monitor", "Like the system"],
+  ["light", "sun", "Light"],
+  ["dark", "moon", "Dark"],
+]);
 
 /** @param {{children?: import("../lib.js").Children}} props */
 export function Shell({ children }) {
@@ -27,7 +31,8 @@ export function Shell({ children }) {
   // A new page has the focus, unless it put it somewhere itself.
   useEffect(() => {
     open.value = false;
-    if (document.activeElement !== document.body && !main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
+    const focused = document.activeElement;
+    if (focused !== document.body && !main.current?.contains(focused)) main.current?.focus({ preventScroll: true });
   }, [path]);
   useEffect(() => {
     if (open.value) drawer.current?.querySelector("a")?.focus();
@@ -39,15 +44,18 @@ export function Shell({ children }) {
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && open.value && close();
   return html`<div class="shell ${open.value ? "drawer-open" : ""}">
     <a class="skip" href="#main">Skip to content</a>
-    <header class="topbar" ref=${button} inert=${open.value}><${IconButton} icon="menu" label="Navigation" aria-expanded=${open.value} onClick=${() => (open.value = true)} />
+    <header class="topbar" ref=${button} inert=${open.value}>
+      <${IconButton} icon="menu" label="Navigation" aria-expanded=${open.value} onClick=${() => (open.value = true)} />
       <${Brand} /><span class="grow" /><${Stream} /></header>
     <div class="scrim" onClick=${close} />
-    <nav class="sidebar" aria-label="Main" ref=${drawer} onKeyDown=${keys}><${Brand} /><${Navigation} /><${Footer} /></nav>
+    <nav class="sidebar" aria-label="Main" ref=${drawer} onKeyDown=${keys}>
+      <${Brand} /><${Navigation} /><${Footer} /></nav>
     <main id="main" tabindex="-1" ref=${main} inert=${open.value}>${children}</main>
   </div>`;
 }
 
-export const Brand = () => html`<a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
+export const Brand = () => html`
+  <a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
 
 function Navigation() {
   const section = route.value?.definition.section;
@@ -63,7 +71,8 @@ function Navigation() {
 
 /** @param {{href: string, icon?: string, name: string, active: boolean}} props */
 const Entry = ({ href, icon, name, active }) => html`
-  <li><a href=${href} aria-current=${active ? "page" : undefined}>${icon && html`<${Icon} name=${icon} />`}<span dir="auto">${name}</span></a></li>`;
+  <li><a href=${href} aria-current=${active ? "page" : undefined}>
+    ${icon && html`<${Icon} name=${icon} />`}<span dir="auto">${name}</span></a></li>`;
 
 function Footer() {
   const now = THEMES.find(([name]) => name === theme.value) ?? THEMES[0];

@@ -10,6 +10,9 @@ import { html } from "../lib.js";
  * @property {string} [class]
  */
 
+/** @param {Column<any>} column */
+const classOf = (column) => (column.number ? "number" : (column.class ?? ""));
+
 /**
  * `href`: where a click on a row leads; the first cell becomes the link.
  * @template T
@@ -17,8 +20,8 @@ import { html } from "../lib.js";
  */
 export const Table = ({ label, columns, rows, keyOf, href }) => html`
   <div class="table-frame" role="region" aria-label=${label} tabindex="0"><table aria-label=${label}>
-    <thead><tr>${columns.map((column) => html`<th scope="col" class=${column.number ? "number" : (column.class ?? "")}>${column.title}</th>`)}</tr></thead>
+    <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${keyOf(row)} class=${href ? "leads" : ""}>${columns.map((column, i) => html`
-      <td class=${column.number ? "number" : (column.class ?? "")} data-title=${column.title}>${i === 0 && href
+      <td class=${classOf(column)} data-title=${column.title}>${i === 0 && href
         ? html`<a class="row-link" href=${href(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`;

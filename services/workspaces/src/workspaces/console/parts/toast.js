@@ -26,5 +26,6 @@ const dismiss = (id) => (toasts.value = toasts.value.filter((each) => each.id !=
 /** Where they appear, once in the page. */
 export const Toaster = () => html`
   <div class="toaster" role="status" aria-live="polite">${toasts.value.map(({ id, tone, text }) => html`
-    <div key=${id} class="toast ${tone}"><${Icon} name=${tone === "ok" ? "circle-check" : "circle-alert"} /><span class="grow">${text}</span>
+    <div key=${id} class="toast ${tone}">
+      <${Icon} name=${tone === "ok" ? "circle-check" : "circle-alert"} /><span class="grow">${text}</span>
       <${IconButton} icon="x" label="Dismiss" onClick=${() => dismiss(id)} /></div>`)}</div>`;

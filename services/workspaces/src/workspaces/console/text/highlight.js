@@ -4,16 +4,23 @@ const STRINGS = /"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|
 const NUMBERS = /\b(?:0[xob][\da-f_]+|\d[\d_]*(?:\.\d+)?(?:e[+-]?\d+)?)\b/.source;
 const C_COMMENTS = /\/\/.*|\/\*[\s\S]*?(?:\*\/|$)/.source;
 const HASH_COMMENTS = /#.*/.source;
-const WORDS =
-  "abstract as async await break case catch class const continue def default defer del do elif else enum except export extends false finally fn for from func function go if impl implements import in interface is lambda let match mod mut new nil none not null or and package pass private protected pub public raise return self static struct super switch this throw true try type use var void where while with yield select insert update delete into values join left inner outer on group order by limit create table";
-const KEYWORDS = `\\b(?:${WORDS.split(" ").join("|")})\\b`;
+const WORDS = `abstract as async await break case catch class const continue def default defer del do elif else enum except
+  export extends false finally fn for from func function go if impl implements import in interface is lambda let match mod
+  mut new nil none not null or and package pass private protected pub public raise return self static struct super switch
+  this throw true try type use var void where while with yield
+  select insert update delete into values join left inner outer on group order by limit create table`;
+const KEYWORDS = `\\b(?:${WORDS.split(/\s+/).join("|")})\\b`;
 
-const C_LIKE = ["js", "javascript", "ts", "typescript", "jsx", "tsx", "json", "jsonc", "java", "kotlin", "c", "cpp", "csharp", "cs", "go", "rust", "rs", "swift", "php", "css", "scss", "dart"];
-const HASHED = ["py", "python", "sh", "bash", "shell", "zsh", "yaml", "yml", "toml", "ruby", "rb", "r", "perl", "dockerfile", "make", "ini", "cst"];
+const C_LIKE = `js javascript ts typescript jsx tsx json jsonc java kotlin c cpp csharp cs go rust rs swift php css scss dart`;
+const HASHED = `py python sh bash shell zsh yaml yml toml ruby rb r perl dockerfile make ini cst`;
 
-/** @param {string} comments */
-const rules = (comments) => new RegExp(`(${comments})|(${STRINGS})|(${NUMBERS})|(${KEYWORDS})`, "gi");
-const RULES = new Map([...C_LIKE.map((name) => /** @type {const} */ ([name, rules(C_COMMENTS)])), ...HASHED.map((name) => /** @type {const} */ ([name, rules(HASH_COMMENTS)])), ["sql", rules("--.*")]]);
+/** The rules of some languages, by name. @param {string} names @param {string} comments @returns {[string, RegExp][]} */
+function rules(names, comments) {
+  const rule = new RegExp(`(${comments})|(${STRINGS})|(${NUMBERS})|(${KEYWORDS})`, "gi");
+  return names.split(" ").map((name) => [name, rule]);
+}
+
+const RULES = new Map([...rules(C_LIKE, C_COMMENTS), ...rules(HASHED, HASH_COMMENTS), ...rules("sql", "--.*")]);
 const CLASSES = ["comment", "string", "number", "keyword"];
 
 /**

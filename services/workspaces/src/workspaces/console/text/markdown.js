@@ -2,6 +2,8 @@
 import { DOMPurify, Marked } from "../vendor/text.js";
 import { highlighted } from "./highlight.js";
 
+/** @typedef {import("../vendor/text.js").Tokens.TableCell} TableCell */
+
 const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
 
 const markdown = new Marked({
@@ -14,13 +16,18 @@ const markdown = new Marked({
     image: ({ href, text }) => `<a href="${escaped(href)}" class="image-link">${escaped(text || "Image")}</a>`,
     code: ({ text, lang }) => {
       const name = escaped((lang ?? "").split(/\s/, 1)[0] ?? "");
-      return `<div class="code"><div class="code-head"><span>${name || "text"}</span><button type="button" class="copy-code">Copy</button></div>`
-        + `<pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
+      return `<div class="code"><div class="code-head"><span>${name || "text"}</span>
+        <button type="button" class="copy-code">Copy</button></div>
+        <pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
     },
     table(token) {
-      const row = (/** @type {string} */ tag, /** @type {import("../vendor/text.js").Tokens.TableCell[]} */ cells) =>
-        `<tr>${cells.map((cell) => `<${tag}${cell.align ? ` align="${cell.align}"` : ""}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
-      return `<div class="md-table" tabindex="0"><table><thead>${row("th", token.header)}</thead><tbody>${token.rows.map((cells) => row("td", cells)).join("")}</tbody></table></div>`;
+      const cell = (/** @type {"th" | "td"} */ tag, /** @type {TableCell} */ { align, tokens }) =>
+        `<${tag}${align ? ` align="${align}"` : ""}>${this.parser.parseInline(tokens)}</${tag}>`;
+      const row = (/** @type {"th" | "td"} */ tag, /** @type {TableCell[]} */ cells) =>
+        `<tr>${cells.map((each) => cell(tag, each)).join("")}</tr>`;
+      const rows = token.rows.map((cells) => row("td", cells)).join("");
+      return `<div class="md-table" tabindex="0">
+        <table><thead>${row("th", token.header)}</thead><tbody>${rows}</tbody></table></div>`;
     },
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
   },

@@ -8,7 +8,8 @@ import { Button, Empty, Icon, IconButton } from "../parts/basic.js";
 import { Agents } from "../chat/agents.js";
 import { ChatPane } from "../chat/chat.js";
 import { Composer } from "../chat/composer.js";
-import { ConversationList, Conversations } from "../chat/conversations.js";
+import { ConversationList } from "../chat/conversation_list.js";
+import { Conversations } from "../chat/conversations.js";
 import { firstMessages } from "../chat/drafts.js";
 
 /** @param {{params: {ws: string, c?: string}}} props */
@@ -32,30 +33,40 @@ export default function Workspace({ params: { ws, c } }) {
   }, [name, c]);
   useEffect(() => void (listed.value = false), [c]);
   if (workspaces.value && !workspace)
-    return html`<div class="page"><${Empty} icon="layout-grid" whole title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+    return html`<div class="page">
+      <${Empty} icon="layout-grid" whole title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
 
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (listed.value = false);
-  const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;
+  const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value}
+    onClick=${() => (listed.value = !listed.value)} />`;
   return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
     <section class="conversations" aria-label="Conversations">
       <header><h2 class="ellipsis" dir="auto" title=${name}>${name}</h2>
-        <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings"><${Icon} name="settings" /></a></header>
+        <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings">
+          <${Icon} name="settings" /></a></header>
       <${Button} href=${`/workspaces/${ws}`} icon="plus" class="new" onClick=${() => (listed.value = false)}>New conversation<//>
       <${ConversationList} conversations=${conversations} current=${c} onPick=${() => (listed.value = false)} /></section>
     <div class="list-scrim" onClick=${() => (listed.value = false)} />
-    ${c ? html`<${ChatPane} key=${c} id=${c} agents=${agents} toggle=${toggle} />` : html`<${NewChat} key=${ws} ws=${ws} name=${name} agents=${agents} toggle=${toggle} />`}
+    ${c ? html`<${ChatPane} key=${c} id=${c} agents=${agents} toggle=${toggle} />`
+      : html`<${NewChat} key=${ws} ws=${ws} name=${name} agents=${agents} toggle=${toggle} />`}
   </div>`;
 }
 
-/** A conversation begins with its first message. @param {{ws: string, name: string, agents: Agents, toggle: import("../lib.js").View}} props */
+/**
+ * A conversation begins with its first message.
+ * @param {{ws: string, name: string, agents: Agents, toggle: import("../lib.js").View}} props
+ */
 function NewChat({ ws, name, agents, toggle }) {
-  const send = async (/** @type {{id: string, text: string, pictures: import("../chat/images.js").Picture[]}} */ { id, text, pictures }) => {
+  /** @param {import("../chat/sending.js").Message} message */
+  const send = async ({ id, text, pictures }) => {
     const made = /** @type {import("../answers").ConversationView} */ (await post(path`/workspaces/${ws}/conversations`, {}));
     firstMessages.set(made.id, { draft: { id, text }, pictures });
     navigate(`/workspaces/${ws}/conversations/${made.id}`);
   };
   const empty = agents.picker.value?.empty;
-  return html`<section class="chat new-chat" aria-label="New conversation"><header class="chat-head">${toggle}<h1 class="ellipsis">New conversation</h1></header>
-    <div class="greeting"><img src=${asset("logo.svg")} alt="" width="40" height="40" /><h2 dir="auto">${empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`}</h2></div>
+  const greeting = empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`;
+  return html`<section class="chat new-chat" aria-label="New conversation">
+    <header class="chat-head">${toggle}<h1 class="ellipsis">New conversation</h1></header>
+    <div class="greeting"><img src=${asset("logo.svg")} alt="" width="40" height="40" /><h2 dir="auto">${greeting}</h2></div>
     <${Composer} place=${`new.${ws}`} agents=${agents} send=${send} /></section>`;
 }

@@ -1,5 +1,5 @@
 // All workspaces, and making a new one.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useState, valueTo } from "../lib.js";
 import { patch, path, post, remove, sentence } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
@@ -15,10 +15,13 @@ export default function Workspaces() {
   const all = workspaces.value;
   const make = html`<${Button} kind="primary" icon="plus" onClick=${() => setDialog("new")}>New workspace<//>`;
   return html`<div class="page">
-    <header><div><h1>Workspaces</h1><p>A workspace has its own conversations, and the teams that are attached to it.</p></div>${all?.length ? make : null}</header>
-    ${all === null ? html`<${Skeleton} />` : all.length === 0
-      ? html`<${Empty} icon="layout-grid" title="No workspaces yet" action=${make}>Make one, attach a team to it, and talk to its agents.<//>`
-      : html`<ul class="cards">${all.map((each) => html`<${Card} key=${each.id} workspace=${each} rename=${() => setDialog(each)} />`)}</ul>`}
+    <header><div><h1>Workspaces</h1><p>A workspace has its own conversations, and the teams that are attached to it.</p></div>
+      ${all?.length ? make : null}</header>
+    ${all === null && html`<${Skeleton} />`}
+    ${all?.length === 0 && html`<${Empty} icon="layout-grid" title="No workspaces yet" action=${make}>
+      Make one, attach a team to it, and talk to its agents.<//>`}
+    ${all && all.length > 0 && html`<ul class="cards">${all.map((each) => html`
+      <${Card} key=${each.id} workspace=${each} rename=${() => setDialog(each)} />`)}</ul>`}
     ${dialog && html`<${NameDialog} workspace=${dialog === "new" ? null : dialog} onClose=${() => setDialog(null)} />`}
   </div>`;
 }
@@ -28,7 +31,7 @@ function Card({ workspace, rename }) {
   const { id, name, conversations, instance_ids: teams } = workspace;
   const drop = () => confirm({
     title: `Delete “${name}”?`, action: "Delete workspace", danger: true,
-    text: `Its ${conversations === 1 ? "conversation is" : `${conversations} conversations are`} deleted for good, and its teams lose access to its libraries.`,
+    text: `Its conversations (${conversations}) are deleted for good, and its teams lose access to its libraries.`,
     act: async () => {
       await remove(path`/workspaces/${id}`);
       workspaces.value = (workspaces.value ?? []).filter((each) => each.id !== id);
@@ -69,6 +72,9 @@ function NameDialog({ workspace, onClose }) {
   };
   return html`<${Dialog} title=${workspace ? "Rename workspace" : "New workspace"} onClose=${onClose}><form onSubmit=${save}>
     <div class="dialog-body"><${Field} label="Name" for="workspace-name" error=${error}>
-      <input id="workspace-name" value=${name} maxlength="200" required autofocus dir="auto" placeholder="Research" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /><//></div>
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim()}>${workspace ? "Rename" : "Create"}<//></footer></form><//>`;
+      <input id="workspace-name" value=${name} maxlength="200" required autofocus dir="auto" placeholder="Research"
+        onInput=${valueTo(setName)} /><//></div>
+    <footer><${Button} onClick=${onClose}>Cancel<//>
+      <${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim()}>
+        ${workspace ? "Rename" : "Create"}<//></footer></form><//>`;
 }

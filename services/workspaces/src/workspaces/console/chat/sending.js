@@ -1,0 +1,40 @@
+// Sending a message: it is shown at once, and not any more if it was refused.
+import { path, post } from "../api.js";
+
+/** @typedef {import("../answers").AgentView} AgentView */
+/** @typedef {import("../answers").MessageView} MessageView */
+/** @typedef {{id: string, text: string, pictures: import("./images.js").Picture[]}} Message */
+
+/**
+ * @param {import("./model.js").Chat} chat
+ * @param {AgentView} agent
+ * @param {Message} message
+ */
+export async function sendMessage(chat, agent, { id, text, pictures }) {
+  const seq = (chat.items.value.at(-1)?.view.value.seq ?? 0) + 1;
+  const shown = pictures.map(({ url, mime_type, bytes }) => ({ id: url, mime_type, bytes }));
+  chat.put([unsent(chat.id, agent, { id, seq, role: "user", status: "answered", content: text, images: shown })]);
+  const images = pictures.map(({ data, mime_type }) => ({ data, mime_type }));
+  const body = { id, text, images, agent_instance_id: agent.instance_id, agent_server_id: agent.server_id };
+  try {
+    const sent = /** @type {import("../answers").Sent} */ (await post(path`/conversations/${chat.id}/messages`, body));
+    if (!chat.byId.has(sent.reply_id)) chat.put([unsent(chat.id, agent, { id: sent.reply_id, seq: seq + 1 })]);
+  } catch (error) {
+    if (chat.byId.get(id)?.view.value.revision === 0) chat.drop(id);
+    throw error;
+  }
+}
+
+/**
+ * A message that the server has not sent yet: revision 0.
+ * @param {string} conversation
+ * @param {AgentView} agent
+ * @param {Pick<MessageView, "id" | "seq"> & Partial<MessageView>} fields
+ * @returns {MessageView}
+ */
+const unsent = (conversation, agent, fields) => ({
+  conversation_id: conversation, revision: 0, role: "assistant", content: "", status: "sending",
+  created_at: new Date().toISOString(), ended_at: null, images: [], agent_instance_id: agent.instance_id,
+  agent_server_id: agent.server_id, agent_title: agent.label, error_code: null, error: null, turn_id: null, usage: null,
+  progress: null, question: null, remembers_from: null, attempt: 0, ...fields,
+});

@@ -1,0 +1,56 @@
+// Forms for questions of agents, and colours for code. Run by node --test, and by test_console_functions.py.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const console_ = new URL("../../../../services/workspaces/src/workspaces/console/", import.meta.url);
+const { contentOf, faultOf, fieldsOf } = await import(`${console_}chat/fields.js`);
+const { highlighted } = await import(`${console_}text/highlight.js`);
+
+const schema = {
+  type: "object",
+  required: ["city", "nights"],
+  properties: {
+    city: { type: "string", title: "City", minLength: 2 },
+    nights: { type: "integer", minimum: 1, default: 2 },
+    budget: { type: "number" },
+    mail: { type: "string", format: "email" },
+    at: { type: "string", format: "date-time" },
+    room: { type: "string", enum: ["s", "d"], enumNames: ["Single", "Double"] },
+    view: { oneOf: [{ const: "sea", title: "Sea" }] },
+    extras: { type: "array", items: { type: "string", enum: ["wine", "owl"] } },
+    breakfast: { type: "boolean", default: true },
+  },
+};
+
+test("each kind of property becomes its control", () => {
+  const fields = fieldsOf(schema);
+  assert.deepEqual(fields.map((field) => field.kind), ["text", "number", "number", "email", "datetime-local", "choice", "choice", "choices", "checkbox"]);
+  assert.deepEqual(fields.map((field) => field.required), [true, true, ...Array(7).fill(false)]);
+  assert.deepEqual(fields.map((field) => field.start), ["", 2, "", "", "", "", "", [], true]);
+  assert.deepEqual(fields[5].options, [{ value: "s", title: "Single" }, { value: "d", title: "Double" }]);
+  assert.equal(fields[1].limits.step, 1);
+  assert.deepEqual(fieldsOf(null), []);
+});
+
+test("what was left empty is left out, and numbers are numbers", () => {
+  const values = { city: "Athens", nights: "3", budget: "", mail: "", at: "", room: "d", view: "", extras: [], breakfast: false };
+  assert.deepEqual(contentOf(fieldsOf(schema), values), { city: "Athens", nights: 3, room: "d", breakfast: false });
+});
+
+test("what is needed, and what is no whole number, is said", () => {
+  const [city, nights, , , , , , extras] = fieldsOf({ ...schema, required: ["city", "nights", "extras"] });
+  assert.equal(faultOf(city, "", null), "This is needed.");
+  assert.equal(faultOf(extras, [], null), "This is needed.");
+  assert.equal(faultOf(nights, "1.5", null), "A whole number is needed.");
+  assert.equal(faultOf(nights, "0", { validity: { valid: false }, validationMessage: "too few" }), "too few");
+  assert.equal(faultOf(nights, "2", { validity: { valid: true } }), "");
+});
+
+test("code is escaped whatever its colours", () => {
+  const escape = (text) => text.replaceAll("<", "&lt;");
+  assert.equal(highlighted("a <b>", "", escape), "a &lt;b>");
+  assert.equal(highlighted('if "<b>" # <c>', "python", escape),
+    '<span class="c-keyword">if</span> <span class="c-string">"&lt;b>"</span> <span class="c-comment"># &lt;c></span>');
+  assert.equal(highlighted("x = 'unfinished <b>", "js", escape), "x = <span class=\"c-string\">'unfinished &lt;b></span>");
+  assert.equal(highlighted("constructor < 1", "constructor", escape), "constructor &lt; 1");
+});

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.browser.conftest import OpenPage, Scheme
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import API, CONTENT, PASSWORD
+from tests.integration.workspaces.lab import API, PASSWORD, empty
 from tests.postgres import PostgresServer
 
 expect.set_options(timeout=15_000)
@@ -41,7 +41,7 @@ async def module_world(postgres: PostgresServer, nats_url: str) -> AsyncGenerato
 async def world(module_world: World, postgres: PostgresServer) -> World:
     """The module's world, emptied."""
     await module_world.until_quiet()
-    await postgres.empty(module_world.lab.settings["postgres_url"], *CONTENT)
+    await empty(postgres, module_world.lab.settings["postgres_url"])
     module_world.mnemosyne.teams.clear()
     module_world.mnemosyne.jwts.clear()
     module_world.mnemosyne.mode = module_world.registry.mode = "well"

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.browser.conftest import OpenPage, Scheme
 from tests.integration.workspaces.chat.talk import attach
-from tests.integration.workspaces.lab import API, CONTENT, PASSWORD, Lab, a_workspaces
+from tests.integration.workspaces.lab import API, PASSWORD, Lab, a_workspaces, empty
 from tests.postgres import PostgresServer
 from tests.workspaces_world.agent import Agent, an_agent
 
@@ -51,7 +51,7 @@ async def harper() -> AsyncGenerator[Agent]:
 @pytest.fixture
 async def lab(module_lab: Lab, postgres: PostgresServer, harper: Agent) -> Lab:
     """The module's service with the workspace `ws`, to which the team Kottos with `harper` is attached."""
-    await postgres.empty(module_lab.settings["postgres_url"], *CONTENT)
+    await empty(postgres, module_lab.settings["postgres_url"])
     await attach(module_lab.service.parts.engine, harper, vision=True)
     await module_lab.service.parts.hub.tell(ALL, "agents", {})
     return module_lab

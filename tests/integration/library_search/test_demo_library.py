@@ -18,7 +18,7 @@ from tests.integration.team_lifecycle.lab import (
     TEAMS,
     Lifecycle,
 )
-from tests.integration.workspaces.lab import API, CONTENT, Lab, a_workspaces, client_of
+from tests.integration.workspaces.lab import API, Lab, a_workspaces, client_of, empty
 from tests.postgres import PostgresServer
 from tests.workspaces_world.registry import Registry
 
@@ -84,7 +84,7 @@ async def parts(
 ) -> AsyncGenerator[Parts]:
     """The auth services and the console, without teams and libraries, and two documents."""
     await running.empty(postgres)
-    await postgres.empty(console.settings["postgres_url"], *CONTENT)
+    await empty(postgres, console.settings["postgres_url"])
     lifecycle, search = running.lifecycle, running.search
     [(last,)] = await postgres.say("select max(number) from changes", lifecycle.settings["postgres_url"])
     documents = tmp_path / "documents"

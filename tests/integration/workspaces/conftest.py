@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
-from tests.integration.workspaces.lab import CONTENT, Lab, a_workspaces
+from tests.integration.workspaces.lab import Lab, a_workspaces, empty
 from tests.postgres import PostgresServer
 
 from pallas_postgres.engine import open_engine
@@ -56,7 +56,7 @@ async def module_lab(postgres: PostgresServer, model: str) -> AsyncGenerator[Lab
 @pytest.fixture
 async def lab(module_lab: Lab, postgres: PostgresServer) -> Lab:
     """The module's service, emptied. Its browser is logged in."""
-    await postgres.empty(module_lab.settings["postgres_url"], *CONTENT)
+    await empty(postgres, module_lab.settings["postgres_url"])
     return module_lab
 
 

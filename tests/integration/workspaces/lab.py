@@ -10,6 +10,7 @@ import httpx
 from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 from tests.embedded import free_port
+from tests.postgres import PostgresServer
 
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
@@ -27,6 +28,8 @@ CONTENT = (
     "workspaces", "retired_teams", "due_hooks", "hook_runs", "settings", "login_links",
 )  # fmt: skip
 """The tables to empty, in this order, for a service without content. Sessions and changes stay."""
+JUST_RECONCILED = "insert into settings values ('last_reconcile', jsonb_build_object('at', now()))"
+"""Without this row, the reconciler's timer would make a cycle in the middle of a test."""
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -59,6 +62,12 @@ class Lab:
     def measured(self, metric: str, **labels: str) -> float:
         """The value of a metric."""
         return self.process.probes.metrics.get_sample_value(metric, labels) or 0.0
+
+
+async def empty(postgres: PostgresServer, database: str) -> None:
+    """Delete the content of a service's database. The next cycle of the reconciler is an interval away."""
+    deletes = ";".join(f"delete from {table}" for table in CONTENT)
+    await postgres.say(f"do $$ begin lock table settings; {deletes}; {JUST_RECONCILED}; end $$", database)
 
 
 def client_of(base: str, auth: tuple[str, str] | None = None) -> httpx.AsyncClient:

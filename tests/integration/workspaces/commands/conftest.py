@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.integration.pallas_command import Pallas
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import CONTENT, PASSWORD
+from tests.integration.workspaces.lab import PASSWORD, empty
 from tests.postgres import PostgresServer
 
 
@@ -21,7 +21,7 @@ async def module_world(postgres: PostgresServer, model: str) -> AsyncGenerator[W
 async def world(module_world: World, postgres: PostgresServer) -> World:
     """The module's world, emptied."""
     await module_world.until_quiet()
-    await postgres.empty(module_world.lab.settings["postgres_url"], *CONTENT)
+    await empty(postgres, module_world.lab.settings["postgres_url"])
     module_world.mnemosyne.teams.clear()
     module_world.mnemosyne.mode = module_world.registry.mode = "well"
     return module_world

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import CONTENT
+from tests.integration.workspaces.lab import empty
 from tests.postgres import PostgresServer
 from tests.workspaces_world.registry import DOCUMENT
 
@@ -21,10 +21,7 @@ async def module_world(postgres: PostgresServer, model: str) -> AsyncGenerator[W
 async def world(module_world: World, postgres: PostgresServer) -> World:
     """The module's world, emptied."""
     await module_world.until_quiet()
-    await postgres.empty(module_world.lab.settings["postgres_url"], *CONTENT)
-    await module_world.execute(
-        "insert into settings values ('last_reconcile', jsonb_build_object('at', now())) on conflict do nothing"
-    )
+    await empty(postgres, module_world.lab.settings["postgres_url"])
     mnemosyne, registry = module_world.mnemosyne, module_world.registry
     for kept in (mnemosyne.teams, mnemosyne.jwts, mnemosyne.asked, mnemosyne.modes, registry.asked):
         kept.clear()

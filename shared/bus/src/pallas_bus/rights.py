@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject, stream_name
+from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject, reads_scoped, stream_name
 from pallas_bus.turnlog.content.expiry import CONSUMER as CONTENT_EXPIRY
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.catalog import (
@@ -20,6 +20,10 @@ from pallas_contracts.catalog import (
     CONTRACTS,
     DATA_TEAM,
     EXECUTORS,
+    FLEET,
+    FLEET_AGENT,
+    FLEET_TASKS_AGENT,
+    FLEET_TEAM,
     GATEWAY,
     PER_TEAM,
     PIPELINES,
@@ -39,7 +43,11 @@ from pallas_contracts.contract import Blob, Contract, Stream, Template
 type Hosted = Mapping[str, Collection[str]]
 """Agents by team."""
 
-_OWN: Mapping[str, Hosted] = {POOL: {DATA_TEAM: ()}, PIPELINES: {PIPELINES_TEAM: (CONSTELLATION, PUBLISHED)}}
+_OWN: Mapping[str, Hosted] = {
+    POOL: {DATA_TEAM: ()},
+    PIPELINES: {PIPELINES_TEAM: (CONSTELLATION, PUBLISHED)},
+    FLEET: {FLEET_TEAM: (FLEET_AGENT, FLEET_TASKS_AGENT)},
+}
 """Services with a team of their own. The agents of the pool are not known in advance."""
 
 type _Stored = Contract[Any] | Blob
@@ -75,7 +83,7 @@ def rights_of(service: str, hosted: Hosted | None = None, *, of_workers: Hosted 
     publish = {*_published(service, served), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
     never = _consumers_of_others() if service in PER_TEAM else ()
     if service == POOL:
-        never += tuple(_queues_of({**(of_workers or {}), **_OWN[PIPELINES]}))
+        never += tuple(_queues_of({**(of_workers or {}), **_OWN[PIPELINES], **_OWN[FLEET]}))
     subscribe |= {*_subscribed(service, scopes)}
     return Rights(tuple(sorted(publish)), tuple(sorted(subscribe)), never, answers=bool(answered))
 
@@ -143,7 +151,7 @@ def _managed(service: str) -> Iterator[str]:
 def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
     """The API requests to read: direct reads of whole streams, or for a service of some teams, scoped reads."""
     for name, template, subject in _readable(service, scopes):
-        if service not in PER_TEAM:
+        if not reads_scoped(service, name):
             yield from (f"{API}.{verb}.{name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
         elif template is not TURN_REQUESTED.template:
             yield from (f"{API}.CONSUMER.CREATE.{name}.*.{subject}", f"{API}.CONSUMER.MSG.NEXT.{name}.*")

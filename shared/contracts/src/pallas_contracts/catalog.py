@@ -16,6 +16,7 @@ from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBe
 from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
 from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolRequest
+from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
@@ -41,19 +42,20 @@ SEARCH = "library-search"
 POOL = "data-pool"
 PIPELINES = "pipelines"
 WORKSPACES = "workspaces"
+FLEET = "fleet"
 CLI = "cli"
 
-SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES, WORKSPACES)
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES, WORKSPACES, FLEET)
 SPEAKERS = (*SERVICES, CLI)
 """All that have a user at the broker. The CLI is the user of operators."""
 
-EXECUTORS = (WORKER, POOL, PIPELINES)
+EXECUTORS = (WORKER, POOL, PIPELINES, FLEET)
 """Services that execute turns."""
 
 SUBMITTERS = (GATEWAY, PIPELINES)
 """Services that make turns for callers: they apply the limits of all agents, and follow and cancel turns of all."""
 
-PER_TEAM = frozenset((WORKER, POOL))
+PER_TEAM = frozenset((WORKER, POOL, FLEET))
 """Services of which each process serves some teams, and may read the data of these teams only."""
 
 DATA_TEAM = "data"
@@ -65,6 +67,13 @@ PIPELINES_TEAM = "pipelines"
 CONSTELLATION = "constellation"
 PUBLISHED = "published"
 """The agents of that team: the one that checks, stores and executes programs; the one whose tools are pipelines."""
+
+FLEET_TEAM = "fleet"
+"""The team of the agents of coding agents. No team folder may have its name."""
+
+FLEET_AGENT = "fleet"
+FLEET_TASKS_AGENT = "tasks"
+"""The agents of that team: the one that callers use; the one whose turns are the tasks, which only the first makes."""
 
 PRESENCE_TTL = 6.0
 """Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
@@ -149,7 +158,7 @@ TURN_REQUESTED = Contract(
     "turn.requested",
     Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
-    owners=(*SUBMITTERS, WORKSPACES, CLI),
+    owners=(*SUBMITTERS, WORKSPACES, FLEET, CLI),
     readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_QUEUE,
     summary="A caller calls a tool of an agent. `caller` is the token of its principal.",
@@ -260,7 +269,7 @@ WORKER_ALIVE = Contract(
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
     owners=EXECUTORS,
-    readers=SUBMITTERS,
+    readers=(*SUBMITTERS, FLEET),
     stream=None,
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )
@@ -463,6 +472,24 @@ PIPELINE_CACHE = Bucket(
     ttl=3600.0,
     summary='Answers of calls with `cache_backend: "shared"`, for at most an hour. Content.',
 )
+FLEET_AGENTS = Bucket(
+    "fleet_agents",
+    Template("{agent}"),
+    FleetAgent,
+    owner=FLEET,
+    writers=(FLEET,),
+    readers=(FLEET, CLI),
+    summary="Coding agents by name: what they were made for, and the task that each has now. Content.",
+)
+FLEET_TASKS = Bucket(
+    "fleet_tasks",
+    Template("{workspace}.{number}"),
+    FleetTask,
+    owner=FLEET,
+    writers=(FLEET,),
+    readers=(FLEET, CLI),
+    summary="Tasks that have ended, numbered within their agent's workspace. Content, kept until the agent is deleted.",
+)
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]
@@ -478,7 +505,9 @@ BUCKETS: tuple[
     | Bucket[PipelineImage]
     | Bucket[Namespace]
     | Bucket[Suspension]
-    | Bucket[CachedAnswer],
+    | Bucket[CachedAnswer]
+    | Bucket[FleetAgent]
+    | Bucket[FleetTask],
     ...,
 ] = (
     AGENTS,
@@ -496,6 +525,8 @@ BUCKETS: tuple[
     PIPELINE_NAMESPACES,
     SUSPENSIONS,
     PIPELINE_CACHE,
+    FLEET_AGENTS,
+    FLEET_TASKS,
 )
 
 READ_AGENT = Question(
@@ -504,7 +535,7 @@ READ_AGENT = Question(
     AgentRead,
     AgentReadAnswer,
     askers=(GATEWAY,),
-    answerers=(WORKER, PIPELINES),
+    answerers=(WORKER, PIPELINES, FLEET),
     timeout=10.0,
     summary="A prompt, resource or completion, which a worker of the agent answers.",
 )

@@ -32,7 +32,6 @@ from pallas_bus.transport.errors import (
 )
 from pallas_bus.transport.polling import poll_now
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_contracts.catalog import PER_TEAM
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -71,14 +70,6 @@ class Bus:
     def connected(self) -> bool:
         """Whether there is a connection now."""
         return self.client.is_connected
-
-    @property
-    def per_team(self) -> bool:
-        """Whether this service may read the data of some teams only.
-
-        Its reads name what they read in the subject of the request, which the broker checks (`scoped_reads`).
-        """
-        return self.service in PER_TEAM
 
     @property
     def max_payload(self) -> int:

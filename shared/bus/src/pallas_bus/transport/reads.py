@@ -1,8 +1,8 @@
 """Direct reads: stored messages are read without a consumer, by JetStream's batched direct get.
 
 Any replica of a stream answers a direct get, so an answer may be older than what the leader has. The request names what
-it reads in its body, which the broker's permissions do not cover. For a service that may read some teams only, these
-functions use `scoped_reads` instead.
+it reads in its body, which the broker's permissions do not cover. Where a service may read the data of some teams only,
+these functions use `scoped_reads` instead.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from nats.aio.msg import Msg
 
 from pallas_bus.transport import scoped_reads
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.streams import reads_scoped
 from pallas_contracts.errors import Unavailable
 
 BATCH = 1000
@@ -57,7 +58,7 @@ async def read(
     Raises:
         Unavailable: there is no such stream (`no_stream`), or no answer within `timeout` seconds.
     """
-    if bus.per_team:
+    if reads_scoped(bus.service, stream):
         async for message in scoped_reads.read(
             bus, stream, subject, after=after, since=since, batch=batch, timeout=timeout
         ):
@@ -81,7 +82,7 @@ async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0)
     Raises:
         Unavailable: the broker did not answer within `timeout` seconds.
     """
-    if bus.per_team:
+    if reads_scoped(bus.service, stream):
         found = [await scoped_reads.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
         return [_delivered(message) for messages in found for message in messages]
     last: list[Record] = []
@@ -97,7 +98,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
     Raises:
         Unavailable: the broker did not answer.
     """
-    if bus.per_team:
+    if reads_scoped(bus.service, stream):
         message = await scoped_reads.read_newest(bus, stream, subject)
         return _delivered(message) if message is not None else None
     return await _read_one(bus, stream, {"last_by_subj": subject})

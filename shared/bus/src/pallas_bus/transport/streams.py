@@ -8,6 +8,7 @@ from typing import Any
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_contracts.catalog import BUCKETS, PER_TEAM
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
@@ -34,6 +35,11 @@ def bucket_subject(bucket: Bucket[Message] | Bucket[Any], key: str) -> str:
 def stream_name(thing: Stream | Bucket[Any]) -> str:
     """The name of a stream, or of the stream that stores a bucket."""
     return thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+
+
+def reads_scoped(service: str, stream: str) -> bool:
+    """Whether a service may read only the data of its teams in a stream. A bucket that it owns is its own as a whole."""
+    return service in PER_TEAM and not any(stream_name(it) == stream for it in BUCKETS if it.owner == service)
 
 
 def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:

@@ -1,0 +1,30 @@
+"""The settings of the fleet."""
+
+from pydantic import Field, SecretStr
+
+from pallas_runtime.settings import Names, Settings
+
+
+class FleetSettings(Settings):
+    """Settings of a fleet."""
+
+    coder_url: str | None = Field(None, description="base URL of Coder; without one every tool answers 503")
+    coder_token: SecretStr | None = Field(None, description="token of the Coder user who owns the workspaces")
+    coder_organization: str | None = Field(
+        None, description="organization in which workspaces are made; by default that of the template"
+    )
+    fleet_apps: Names = Field(("ccw",), description="slugs of the workspace apps that are AgentAPI")
+    fleet_prefix: str = Field("", description="what workspace names of agents begin with, before the agent's name")
+    fleet_max_agents: int = Field(100, ge=1, description="agents that may exist at a time")
+    fleet_tasks: int = Field(200, ge=1, le=4000, description="tasks that run at a time, of all replicas")
+    fleet_create_wait: float = Field(
+        10.0, ge=0, le=50, description="seconds that create_agent waits for the workspace to be provisioned"
+    )
+    fleet_allow: Names = Field(
+        (), description="who may use the fleet: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: all"
+    )
+    fleet_ai_tokens: Names = Field((), description="ids of tokens whose holders are programs (source `ai_controller`)")
+    fleet_extras: bool = Field(False, description="also offer wait_agent_task, which is not in the contract")
+    content_seconds: float = Field(
+        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
+    )

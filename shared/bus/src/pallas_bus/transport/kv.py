@@ -8,7 +8,7 @@ also expire in the copy, because the broker publishes nothing when they expire.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -279,6 +279,23 @@ def _over(after: int | None) -> dict[str, str]:
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
     """Read the value of one entry, None when there is none; raises as `get_entry` does."""
     return (await get_entry(bus, bucket, **ids))[0]
+
+
+async def get_some[M: Message](bus: Bus, bucket: Bucket[M], wanted: Sequence[Mapping[str, str]]) -> list[M]:
+    """Read the values of the entries with these ids, in one request; entries that do not exist are left out.
+
+    Raises:
+        Unavailable: the bucket cannot be read now.
+        ValidationError: an entry cannot be decoded.
+    """
+    subjects = [bucket_subject(bucket, bucket.key.subject(**ids)) for ids in wanted]
+    records = await read_last(bus, stream_name(bucket), *subjects, timeout=bus.timeout) if subjects else ()
+    prefix = len(bucket_subject(bucket, ""))
+    return [
+        bucket.read(record.subject[prefix:], record.data)
+        for record in records
+        if record.headers.get("KV-Operation") not in _GONE
+    ]
 
 
 async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tuple[M | None, int]:

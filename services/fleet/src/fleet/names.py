@@ -1,0 +1,31 @@
+"""Names of agents: those of their workspaces, behind a prefix. Letters are compared without regard to case."""
+
+import re
+
+from pallas_contracts.errors import Rejected
+
+LONGEST_NAME = 20
+_NAME = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_RESERVED = frozenset({"new", "create"})
+
+
+def agent_name(workspace_name: str, prefix: str) -> str:
+    """The agent's name of a workspace."""
+    return workspace_name.removeprefix(prefix)
+
+
+def check_name(name: str) -> str:
+    """Return the name if an agent can have it.
+
+    Raises:
+        Rejected: it breaks a rule of the contract or of Coder.
+    """
+    if not name or len(name) > LONGEST_NAME:
+        raise Rejected(f"name must have 1 to {LONGEST_NAME} characters.", field="name")
+    if _NAME.fullmatch(name) is None:
+        raise Rejected(
+            "name must consist of letters, digits and hyphens, without a hyphen at an end or two in a row.", field="name"
+        )
+    if name.lower() in _RESERVED:
+        raise Rejected(f"name {name!r} is reserved by Coder.", field="name")
+    return name

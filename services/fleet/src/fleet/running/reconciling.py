@@ -1,0 +1,78 @@
+"""Repairs what a lost process left undone. Every replica does it; each step is a compare-and-set.
+
+- A task that was decided is written to the history, and its agent is freed.
+- A task whose turn has ended without it (somebody cancelled the turn while it waited) is ended.
+- A task that was never begun is cancelled and ended.
+- Work of an agent that is no task yet becomes one: a person typed a prompt in Coder, or the agent began by itself.
+- What is known of an agent whose workspace is gone is removed.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fleet.coder.model import Workspace
+from fleet.running.finding import FindTask
+from fleet.running.requests import task_ref
+from fleet.running.stopping import StopTask
+from fleet.storing.ending import FINAL, End
+from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
+from pallas_contracts.fleet import FleetAgent, FleetTask
+from pallas_contracts.message import utc_now
+
+log = logging.getLogger(__name__)
+
+_UNBEGUN = timedelta(seconds=60)
+"""How long a task may wait for a process that takes it."""
+
+_GONE_AFTER = timedelta(seconds=60)
+"""How old an entry has to be before a list of workspaces without its workspace is believed."""
+
+
+@dataclass(frozen=True)
+class Reconcile:
+    """Makes a round."""
+
+    stopping: StopTask
+    finding: FindTask
+
+    async def round(self, workspaces: Mapping[str, Workspace]) -> None:
+        """Repair all agents. `workspaces` are all there are, by id.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        for entry in self.stopping.agents.all():
+            if entry.task is not None:
+                await self._repair(entry, entry.task)
+            elif entry.workspace_id not in workspaces and entry.created_at < utc_now() - _GONE_AFTER:
+                await self.forget(entry)
+        for workspace in workspaces.values():
+            if workspace.running:
+                await self.finding.find(workspace)
+
+    async def forget(self, entry: FleetAgent) -> None:
+        """Remove everything that is known of an agent.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        await self.stopping.ending.tasks.forget(entry)
+        same = entry.workspace_id
+        await self.stopping.agents.change(
+            entry.name, lambda now: None if now is None or now.workspace_id == same else now
+        )
+
+    async def _repair(self, entry: FleetAgent, task: FleetTask) -> None:
+        bus, ref = self.stopping.bus, task_ref(task.turn_id)
+        if task.status in FINAL:
+            await self.stopping.ending.release(entry)
+        elif (outcome := await stored_outcome(bus, ref)) is not None:
+            status = "stopped" if outcome.status == "cancelled" else "failed"
+            await self.stopping.ending.end(entry.name, ref.turn_id, End(status, "its turn ended without it"))
+        elif task.status == "pending" and task.created_at < utc_now() - _UNBEGUN:
+            if (await claim_state(bus, ref)).claim is None:
+                log.warning("a task was never begun", extra={"agent": entry.name, "turn": ref.turn_id})
+                await request_cancel(bus, ref, "the task was never begun")
+                await self.stopping.ending.end(entry.name, ref.turn_id, End("failed", "it was never begun"))

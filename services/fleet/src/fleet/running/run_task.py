@@ -1,0 +1,137 @@
+"""Executes the turns of tasks: type the prompt once, then watch until the agent is done.
+
+An attempt that takes a task over types nothing that was typed, and goes on watching. One that is cancelled does nothing:
+whoever ends its turn calls `StopTask.ended` first.
+"""
+
+import json
+import time
+from dataclasses import dataclass, replace
+
+from fleet.coder.client import Coder
+from fleet.running.requests import RunTask
+from fleet.running.typing import newest, type_once
+from fleet.running.watching import Watcher
+from fleet.storing.agents import Agents
+from fleet.storing.ending import End, Ending
+from fleet.terminal.agent_api import Terminal
+from fleet.times import task_view
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_contracts.agents import AgentRead, JsonObject
+from pallas_contracts.bounds import line
+from pallas_contracts.errors import NotFound, Unavailable
+from pallas_contracts.fleet import FleetAgent, FleetTask
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Progress, Result
+from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Turn
+from pallas_executor.functions.answers import StepFailed
+from pallas_executor.functions.durable import DurableSteps, NothingOutside
+from pallas_executor.steps import JournalUnusable, Steps
+
+_TELL_SECONDS = 0.5
+"""Seconds between two reports of progress at least."""
+
+_BROKER_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class TaskRuntime:
+    """The runtime of the agent `fleet/tasks`."""
+
+    coder: Coder
+    agents: Agents
+    ending: Ending
+
+    async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
+        """Execute one attempt (see `AgentRuntime`)."""
+        given = RunTask.model_validate(turn.arguments)
+        steps = Steps(turn, emit)
+        try:
+            entry = await self.agents.read(given.agent)
+            if entry is None or entry.task is None or entry.task.turn_id != turn.turn_id:
+                return Failed("cancelled", "The task was given up before it began.")
+            end, last = await self._run(turn, given, steps, emit)
+            ended = await retry_while_unavailable(
+                lambda: self.ending.end(given.agent, turn.turn_id, end), "end the task", deadline=_BROKER_SECONDS
+            )
+        except JournalUnusable as error:
+            return Failed("worker_lost", f"The task cannot go on where it stopped: {error.reason}.")
+        return Completed(_result(ended or entry.task, last))
+
+    async def read(self, question: AgentRead) -> JsonObject:
+        """There is nothing to read."""
+        raise NotFound(f"agent {question.agent!r} has no resources")
+
+    async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
+        heard = -1
+        if given.description is not None:
+            try:
+                heard = await self._type(turn, given.description, given, steps, emit)
+            except StepFailed as error:
+                return End("failed", error.message), ""
+        await self._began(given.agent, turn.turn_id)
+        watcher = Watcher(
+            self.coder, given.workspace_id, _Teller(given.agent, emit).tell, given.description is not None, heard
+        )
+        with steps.elsewhere():
+            end = await watcher.watch()
+        return replace(end, heard=max(watcher.heard, heard)), watcher.last
+
+    async def _type(self, turn: Turn, text: str, given: RunTask, steps: Steps, emit: Emitter) -> int:
+        """Type the prompt as two steps, and return the id of its message."""
+        durable = DurableSteps(turn.agent, steps, emit, NothingOutside(), safe=True)
+
+        async def look() -> int:
+            return await newest(await self._terminal(given))
+
+        after = await durable.run(durable.take(), "look", look)
+
+        async def send() -> int:
+            return await type_once(await self._terminal(given), text, after, again=turn.attempt > 1)
+
+        return await durable.run(durable.take(), "send", send)
+
+    async def _terminal(self, given: RunTask) -> Terminal:
+        workspace = await self.coder.workspace(given.workspace_id)
+        terminal = self.coder.terminal(workspace) if workspace is not None and workspace.running else None
+        if terminal is None:
+            raise Unavailable(f"The workspace of agent {given.agent!r} is not running.")
+        return terminal
+
+    async def _began(self, name: str, turn_id: str) -> None:
+        """The prompt is typed: the task runs."""
+
+        def began(entry: FleetAgent | None) -> FleetAgent | None:
+            if entry is None or entry.task is None or entry.task.turn_id != turn_id or entry.task.status != "pending":
+                return entry
+            task = entry.task.model_copy(update={"status": "running", "started_at": utc_now()})
+            return entry.model_copy(update={"task": task})
+
+        await retry_while_unavailable(
+            lambda: self.agents.change(name, began), "mark the task as running", deadline=_BROKER_SECONDS
+        )
+
+
+class _Teller:
+    """Reports what an agent writes as progress, not too often."""
+
+    def __init__(self, name: str, emit: Emitter) -> None:
+        self._name = name
+        self._emit = emit
+        self._told = 0
+        self._last = 0.0
+
+    def tell(self, text: str) -> None:
+        """Report a line."""
+        now = time.monotonic()
+        if now - self._last >= _TELL_SECONDS:
+            self._last, self._told = now, self._told + 1
+            self._emit.emit(Progress(progress=self._told, message=line(f"{self._name}: {text}")))
+
+
+def _result(task: FleetTask, last: str) -> Result:
+    answer = {"task": task_view(task), "reason": task.reason, "asks": task.asks, "last_message": last}
+    text = json.dumps(answer, ensure_ascii=False)
+    return Result(
+        content=({"type": "text", "text": text},), structured=answer, is_error=task.status == "failed"
+    )

@@ -1,0 +1,158 @@
+"""Watches a coding agent until it is done: its terminal by events, its workspace by a look now and then."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from fleet.coder.client import Coder
+from fleet.coder.model import Workspace
+from fleet.storing.ending import End
+from fleet.terminal.agent_api import Said, Status, Terminal, Trouble
+from pallas_contracts.errors import Unavailable
+
+STABLE_SECONDS = 2.0
+"""Seconds for which a terminal does not change once its agent is done."""
+
+CHECK_SECONDS = 15.0
+_STARTING_SECONDS = 1.0
+_MOST_STARTING = 900.0
+"""Seconds in which a workspace has to start."""
+
+_UNSEEN_SECONDS = 15.0
+"""Seconds for which a terminal has to be stable if the agent was not seen working."""
+
+_RECONNECT_SECONDS = 0.25
+
+
+class _Away:
+    """The connection to the terminal broke, so what it does is not known."""
+
+
+type _Item = Said | Status | Trouble | _Away | End
+
+
+@dataclass
+class Watcher:
+    """Watches one task. `tell` gets each line that the agent writes, `typed`: its prompt was typed just now."""
+
+    coder: Coder
+    workspace_id: str
+    tell: Callable[[str], None]
+    typed: bool
+    heard: int = -1
+    last: str = ""
+    _items: asyncio.Queue[_Item] = field(default_factory=asyncio.Queue[_Item])
+    _worked: bool = False
+    _stable_since: float | None = None
+
+    async def watch(self) -> End:
+        """Return how the task ended. A Coder that is away ends nothing."""
+        self._worked = self.typed
+        async with self._listening():
+            while True:
+                item = await self._next()
+                if item is None:
+                    if (end := await self._done()) is not None:
+                        return end
+                elif isinstance(item, End):
+                    return item
+                elif (end := self._take(item)) is not None:
+                    return end
+
+    async def _next(self) -> _Item | None:
+        """What is heard next; None: the terminal has not changed for long enough."""
+        if self._stable_since is None:
+            return await self._items.get()
+        enough = STABLE_SECONDS if self._worked else _UNSEEN_SECONDS
+        try:
+            async with asyncio.timeout_at(self._stable_since + enough):
+                return await self._items.get()
+        except TimeoutError:
+            return None
+
+    def _take(self, item: Said | Status | Trouble | _Away) -> End | None:
+        match item:
+            case Said():
+                self.heard = max(self.heard, item.id)
+                if item.role == "agent" and (text := item.text.strip()) and text != self.last:
+                    self.last = text
+                    self.tell(text.splitlines()[-1].strip())
+            case Status(status="running"):
+                self._worked, self._stable_since = True, None
+            case Status():
+                if self._stable_since is None:
+                    self._stable_since = asyncio.get_running_loop().time()
+            case _Away():
+                self._stable_since = None
+            case Trouble():
+                if item.level == "error":
+                    return End("failed", item.message, heard=self.heard)
+        return None
+
+    async def _done(self) -> End | None:
+        """The end of an agent whose terminal is stable; None: it works again, or cannot be asked."""
+        with suppress(Unavailable):
+            workspace = await self.coder.workspace(self.workspace_id)
+            terminal = self.coder.terminal(workspace) if workspace is not None else None
+            if workspace is None or terminal is None or await terminal.status() != "stable":
+                self._stable_since = None
+                return None
+            return await self._judged(workspace)
+        self._stable_since = asyncio.get_running_loop().time()
+        return None
+
+    async def _judged(self, workspace: Workspace) -> End:
+        state = await self.coder.task_state(workspace)
+        if state is not None and state.state == "failed":
+            return End("failed", state.message or "the agent says that it has failed", heard=self.heard)
+        asks = state.message if state is not None and state.needs_user_attention else None
+        return End("completed", asks=asks, heard=self.heard)
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncGenerator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            listening = [tasks.create_task(self._listen()), tasks.create_task(self._look())]
+            try:
+                yield
+            finally:
+                for task in listening:
+                    task.cancel()
+
+    async def _listen(self) -> None:
+        """Hear the terminal. A new connection begins with what it shows now."""
+        while True:
+            with suppress(Unavailable):
+                workspace = await self.coder.workspace(self.workspace_id)
+                terminal: Terminal | None = None
+                if workspace is not None and workspace.running:
+                    terminal = self.coder.terminal(workspace)
+                if terminal is not None:
+                    async for event in terminal.events():
+                        self._items.put_nowait(event)
+                    self._items.put_nowait(_Away())
+            await asyncio.sleep(_RECONNECT_SECONDS if self._worked else _STARTING_SECONDS)
+
+    async def _look(self) -> None:
+        """Look whether there still is a workspace that can work."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while True:
+            with suppress(Unavailable):
+                workspace = await self.coder.workspace(self.workspace_id)
+                if (why := _cannot_work(workspace)) is not None:
+                    self._items.put_nowait(End("failed", why))
+                elif workspace is not None and not workspace.running and clock() - began > _MOST_STARTING:
+                    self._items.put_nowait(End("failed", "the workspace does not start"))
+            await asyncio.sleep(CHECK_SECONDS)
+
+
+def _cannot_work(workspace: Workspace | None) -> str | None:
+    """Why a workspace will never work again as it is; None: it works or may work soon."""
+    if workspace is None or workspace.transition == "delete":
+        return "the workspace was deleted"
+    if workspace.transition == "stop":
+        return "the workspace was stopped"
+    if workspace.job_status in ("failed", "canceled"):
+        return f"the workspace could not be provisioned: {workspace.job_error or workspace.job_status}"
+    return None

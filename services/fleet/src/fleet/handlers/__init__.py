@@ -1,0 +1,1 @@
+"""The tools of the agent: each decides, and returns what the contract says."""

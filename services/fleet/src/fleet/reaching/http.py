@@ -55,10 +55,6 @@ class Answer:
     body: bytes = field(repr=False)
 
 
-class NotSent(Exception):
-    """No connection could be made, so that the request has no effect."""
-
-
 class Http:
     """The client. `coder` is the base URL of Coder; requests to hosts that are not Coder's have no token.
 
@@ -116,7 +112,7 @@ class Http:
         """Send a request and read its answer, whatever its status. A GET is tried again while nobody answers it.
 
         Raises:
-            Unavailable: there is no answer, or it is too large. `__cause__` is `NotSent` if nothing was sent.
+            Unavailable: there is no answer (`NotSent`: and no connection), or it is too large.
         """
         deadline = asyncio.get_running_loop().time() + self.limits.call
         for pause in (*_PAUSES, None) if method == "GET" else (None,):
@@ -129,7 +125,7 @@ class Http:
                 reason, why = explain(error)
                 if pause is None or reason in _CERTAIN:
                     sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                    raise peer.away(reason, why) from (error if sent else NotSent())
+                    raise peer.away(reason, why, sent=sent) from error
             else:
                 if pause is None or answer.status not in _AGAIN:
                     return answer

@@ -10,6 +10,10 @@ import httpx2
 from pallas_contracts.errors import Unavailable
 
 
+class NotSent(Unavailable):
+    """No connection could be made, so the request had no effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Somebody who is called: `name` in sentences, `code` of the errors, `origin` as people write the address."""
@@ -18,10 +22,11 @@ class Peer:
     code: str
     origin: str
 
-    def away(self, reason: str, why: str, *, status: int | None = None, code: str | None = None) -> Unavailable:
-        """The error for an answer that does not come or cannot be used. `why` ends the sentence."""
+    def away(self, reason: str, why: str, *, sent: bool = True) -> Unavailable:
+        """The error for an answer that does not come. `why` ends the sentence."""
+        kind = Unavailable if sent else NotSent
         message = f"{self.name} does not answer at {self.origin}: {why}."
-        return Unavailable(message, code=code or self.code, reason=reason, status=status)
+        return kind(message, code=self.code, reason=reason, status=None)
 
     def unusable(self, reason: str, why: str, *, status: int | None = None) -> Unavailable:
         """The error for an answer that came and is of no use. `why` follows the name."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import httpx2
 from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
-from fleet.reaching.http import Answer, Http, NotSent
-from fleet.reaching.peer import Peer
+from fleet.reaching.http import Answer, Http
+from fleet.reaching.peer import NotSent, Peer
 from fleet.reaching.reading import read_json, read_part
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
@@ -104,9 +104,9 @@ class Terminal:
         peer = self._peer()
         try:
             answer = await self.http.send(peer, "POST", self._at("message"), body={"type": "user", "content": text})
+        except NotSent:
+            raise
         except Unavailable as error:
-            if isinstance(error.__cause__, NotSent):
-                raise
             raise Unavailable(error.message, code="uncertain", **error.facts) from error
         if answer.status >= 500:
             raise self._not_typed(peer, answer)

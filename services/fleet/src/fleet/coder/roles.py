@@ -38,8 +38,8 @@ class _Parameter(BaseModel):
     options: _Maybe[_Option] = ()
 
 
-_PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(_Maybe[_Preset])
-_RICH: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(_Maybe[_Parameter])
+PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(_Maybe[_Preset])
+RICH: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(_Maybe[_Parameter])
 
 
 async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
@@ -49,12 +49,12 @@ async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
         Unavailable: Coder does not answer.
     """
     version = f"api/v2/templateversions/{segment(template.active_version_id)}"
-    presets = await rest.get(f"{version}/presets", _PRESETS) or ()
+    presets = await rest.get(f"{version}/presets", PRESETS) or ()
     if presets:
         return unique_roles(
             Role(role_name(preset.name), preset.name, preset.description, preset_id=preset.id) for preset in presets
         )
-    parameters = {one.name: one for one in await rest.get(f"{version}/rich-parameters", _RICH) or ()}
+    parameters = {one.name: one for one in await rest.get(f"{version}/rich-parameters", RICH) or ()}
     for name in PARAMETERS:
         if name in parameters and (options := parameters[name].options):
             return unique_roles(

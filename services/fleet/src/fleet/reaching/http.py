@@ -139,7 +139,7 @@ class Http:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
                 raise peer.unusable("compressed", "answers in a compressed form that was not asked for")
             read = bytearray()
-            async for part in answer.aiter_raw():
+            async for part in answer.aiter_bytes():
                 read += part
                 if len(read) > self.limits.answer:
                     raise peer.unusable("too_large", f"answers with more than {self.limits.answer} bytes")

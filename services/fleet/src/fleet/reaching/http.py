@@ -7,8 +7,10 @@ environment is used, and no cookie is kept.
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -16,7 +18,7 @@ import httpx2
 from pydantic import SecretStr
 
 from fleet.reaching.peer import Peer, explain
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import Rejected, Unavailable
 
 TRIES = 3
 _PAUSES = 0.1, 0.4
@@ -79,7 +81,7 @@ class Http:
         self._client = httpx2.AsyncClient(
             transport=transport
             or httpx2.AsyncHTTPTransport(
-                verify=httpx2.create_ssl_context(trust_env=False),
+                verify=_trusted(),
                 trust_env=False,
                 limits=pool,
                 socket_options=_KEEPALIVE,
@@ -114,22 +116,23 @@ class Http:
         Raises:
             Unavailable: there is no answer (`NotSent`: and no connection), or it is too large.
         """
-        deadline = asyncio.get_running_loop().time() + self.limits.call
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.limits.call
         for pause in (*_PAUSES, None) if method == "GET" else (None,):
+            last = pause is None or clock() + pause >= deadline
             try:
                 async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):
                     answer = await self._once(peer, method, url, params, body)
             except TimeoutError as error:
                 raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
             except (httpx2.TransportError, httpx2.DecodingError) as error:
-                reason, why = explain(error)
-                if pause is None or reason in _CERTAIN:
-                    sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                    raise peer.away(reason, why, sent=sent) from error
+                failure = _failure(peer, error)
+                if last or failure.facts["reason"] in _CERTAIN:
+                    raise failure from error
             else:
-                if pause is None or answer.status not in _AGAIN:
+                if last or answer.status not in _AGAIN:
                     return answer
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause or 0)
         raise AssertionError("the last try returns or raises")
 
     async def _once(
@@ -160,8 +163,14 @@ class Http:
         except TimeoutError as error:
             raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
         except httpx2.TransportError as error:
-            raise peer.away(*explain(error)) from error
+            raise _failure(peer, error) from error
         return answer
+
+    @staticmethod
+    def has_events(answer: httpx2.Response) -> bool:
+        """Whether an answer is a stream of events."""
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return answer.status_code == 200 and kind == "text/event-stream"
 
     def _headers(self, url: httpx2.URL) -> dict[str, str]:
         if self._token is None or not self._is_coders(url):
@@ -176,6 +185,17 @@ class Http:
             return True
         address = url.host if url.port is None else f"{url.host}:{url.port}"
         return self._apps is not None and self._apps.fullmatch(address.lower()) is not None
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _failure(peer: Peer, error: Exception) -> Unavailable:
+    reason, why = explain(error)
+    sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+    return peer.away(reason, why, sent=sent)
 
 
 def _base(text: str) -> httpx2.URL:

@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -82,9 +82,10 @@ class Server:
             writer.write(answer)
             return True
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        async for part in answer:
-            writer.write(part)
-            await writer.drain()
+        async with aclosing(answer):
+            async for part in answer:
+                writer.write(part)
+                await writer.drain()
         return False
 
     async def _reset(self, writer: asyncio.StreamWriter, before: bytes) -> bool:

@@ -1,6 +1,6 @@
 """A client of AgentAPI (its OpenAPI document 0.12.1)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -119,7 +119,7 @@ class Terminal:
         answer = await self.http.send(peer, "POST", self._at("message"), body={"type": "raw", "content": keys})
         self._read(peer, answer, _DONE)
 
-    async def events(self) -> AsyncIterator[Said | Status | Trouble]:
+    async def events(self) -> AsyncGenerator[Said | Status | Trouble]:
         """What happens from now on, after the conversation and the status as they are. Ends when the connection does.
 
         Events of other kinds and unreadable ones are left out.

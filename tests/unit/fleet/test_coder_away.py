@@ -14,13 +14,14 @@ from tests.unit.fleet.socket_server import RESET, Reply, Request, json_reply, re
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Template, Workspace
-from fleet.reaching.http import TRIES, Http, Limits
+from fleet.reaching.http import Http, Limits
 from fleet.reaching.peer import NotSent
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Unavailable
 
 TOKEN = "t0p-s3cret-token"
-QUICK = Limits(request=0.4, call=0.5)
+CALM = Limits(pauses=(0, 0))
+HASTY = Limits(request=0.4, call=0.5)
 WORKSPACE = Workspace.model_validate(recorded(6))
 TEMPLATE = Template(id="t", name="t", organization_id="o", active_version_id="v")
 
@@ -70,7 +71,7 @@ AWAY: dict[str, tuple[Reply, set[str], int | None, tuple[str, ...]]] = {
 
 
 @asynccontextmanager
-async def client(url: str, limits: Limits = QUICK) -> AsyncGenerator[Coder]:
+async def client(url: str, limits: Limits = CALM) -> AsyncGenerator[Coder]:
     """A client of the Coder at `url`."""
     http = Http(url, SecretStr(TOKEN), limits=limits)
     try:
@@ -79,12 +80,10 @@ async def client(url: str, limits: Limits = QUICK) -> AsyncGenerator[Coder]:
         await http.close()
 
 
-async def failure(doing: Awaitable[Any], limits: Limits = QUICK) -> Unavailable:
-    """How a call fails, within its time."""
-    began = asyncio.get_running_loop().time()
+async def failure(doing: Awaitable[Any]) -> Unavailable:
+    """How a call fails."""
     with pytest.raises(Unavailable) as caught:
         await doing
-    assert asyncio.get_running_loop().time() - began < limits.call + 1
     assert TOKEN not in f"{caught.value!r} {caught.value.facts} {caught.value.__cause__!r}"
     return caught.value
 
@@ -99,7 +98,8 @@ async def failures(coder: Coder, *left_out: str) -> dict[str, Unavailable]:
 async def test_every_call_says_how_coder_is_away(way: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     answer, reasons, status, unharmed = AWAY[way]
-    async with serving(lambda _: answer) as server, client(server.url) as coder:
+    limits = HASTY if way == "hangs" else CALM
+    async with serving(lambda _: answer) as server, client(server.url, limits) as coder:
         for name, error in (await failures(coder, *unharmed)).items():
             uncertain = name == "say" and way in ("hangs", "resets", "half", "502", "html")
             code = "uncertain" if uncertain else "coder_unavailable" if name in CODER else "terminal_unavailable"
@@ -121,8 +121,7 @@ async def test_every_call_says_that_coder_refuses_connections() -> None:
 
 
 async def test_every_call_says_that_the_certificate_is_not_trusted(tmp_path: Path) -> None:
-    limits = Limits()
-    async with serving(lambda _: None, self_signed(tmp_path)) as server, client(server.url, limits) as coder:
+    async with serving(lambda _: None, self_signed(tmp_path)) as server, client(server.url) as coder:
         for name, error in (await failures(coder)).items():
             assert error.message.endswith(f"at {server.url}: its certificate is not trusted."), name
             assert error.facts["reason"] == "certificate", name
@@ -136,16 +135,16 @@ def test_a_call_ends_before_a_tool_has_to_answer() -> None:
 
 @pytest.mark.parametrize("broken", [reply(502), reply(503), reply(504), RESET], ids=["502", "503", "504", "reset"])
 async def test_a_get_is_tried_three_times_and_a_post_once(broken: bytes) -> None:
-    async with serving(lambda _: broken) as server, client(server.url, Limits()) as coder:
+    async with serving(lambda _: broken) as server, client(server.url) as coder:
         await failure(coder.templates())
-        assert [one.method for one in server.requests] == ["GET"] * TRIES
+        assert [one.method for one in server.requests] == ["GET"] * 3
         await failure(coder.start_build("id", "delete"))
-        assert [one.method for one in server.requests[TRIES:]] == ["POST"]
+        assert [one.method for one in server.requests[3:]] == ["POST"]
 
 
 async def test_a_get_that_succeeds_at_the_third_try_succeeds() -> None:
     answers = iter([reply(502), RESET, json_reply([])])
-    async with serving(lambda _: next(answers)) as server, client(server.url, Limits()) as coder:
+    async with serving(lambda _: next(answers)) as server, client(server.url) as coder:
         assert await coder.templates() == ()
 
 
@@ -155,7 +154,7 @@ async def test_an_answer_that_trickles_ends_in_time() -> None:
             yield b" "
             await asyncio.sleep(0.01)
 
-    async with serving(lambda _: trickle()) as server, client(server.url) as coder:
+    async with serving(lambda _: trickle()) as server, client(server.url, HASTY) as coder:
         assert (await failure(coder.templates())).facts["reason"] == "timeout"
 
 
@@ -206,8 +205,8 @@ async def test_an_answer_has_a_bound() -> None:
 
         return parts()
 
-    async with serving(huge) as server, client(server.url, Limits()) as coder:
-        error = await failure(coder.templates(), Limits())
+    async with serving(huge) as server, client(server.url) as coder:
+        error = await failure(coder.templates())
         assert error.facts["reason"] == "too_large"
 
 

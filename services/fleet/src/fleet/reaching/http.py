@@ -20,8 +20,6 @@ from pydantic import SecretStr
 from fleet.reaching.peer import Peer, explain
 from pallas_contracts.errors import Rejected, Unavailable
 
-TRIES = 3
-_PAUSES = 0.1, 0.4
 _AGAIN = frozenset({502, 503, 504})
 _CERTAIN = frozenset({"certificate", "address", "timeout"})
 """What a second try does not change, or has no time for."""
@@ -41,11 +39,15 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of requests: seconds for one try, seconds for a call with all its tries, bytes of an answer."""
+    """Bounds of requests: seconds for one try, seconds for a call with all its tries, bytes of an answer.
+
+    `pauses` are the seconds before the second try of a GET, and before the third.
+    """
 
     request: float = 10.0
     call: float = 12.0
     answer: int = 16 * 1024 * 1024
+    pauses: tuple[float, ...] = (0.1, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Http:
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.limits.call
-        for pause in (*_PAUSES, None) if method == "GET" else (None,):
+        for pause in (*self.limits.pauses, None) if method == "GET" else (None,):
             last = pause is None or clock() + pause >= deadline
             try:
                 async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):

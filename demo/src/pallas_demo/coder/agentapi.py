@@ -15,7 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pallas_demo.coder.terminal import Refused, Terminal
 
 UPLOAD_LIMIT = 10 << 20
-_TITLES = {400: "Bad Request", 413: "Request Entity Too Large", 422: "Unprocessable Entity", 500: "Internal Server Error"}
+_TITLES = {
+    400: "Bad Request",
+    413: "Request Entity Too Large",
+    422: "Unprocessable Entity",
+    500: "Internal Server Error",
+}
 
 
 class Problem(Exception):

@@ -78,7 +78,9 @@ async def read[B: Body](request: Request, shape: type[B]) -> B:
         wrong = error.errors()[0]
         name = ".".join(map(str, wrong["loc"]))
         if wrong["type"] in ("missing", "literal_error", "value_error", "string_too_short"):
-            tag = {"missing": "required", "literal_error": "oneof"}.get(wrong["type"], str(wrong.get("ctx", {}).get("error")))
+            tag = {"missing": "required", "literal_error": "oneof"}.get(
+                wrong["type"], str(wrong.get("ctx", {}).get("error"))
+            )
             value = "" if wrong["type"] == "missing" else wrong["input"]
             text = f'Validation failed for tag "{tag}" with value: "{value}"'
             raise Refusal(400, "Validation failed.", **{name: text}) from None

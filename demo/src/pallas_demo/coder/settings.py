@@ -42,5 +42,7 @@ class StandInSettings:
     allow_faults: bool = False
     wildcard: str = ""  # host of subdomain apps, as "*.apps.example:7080"
     sandbox: bool = True  # bubblewrap where it works
-    limits: str = "ulimit -c 0; ulimit -n 1024; ulimit -f 4194304"  # of the programs: core files, open files, kilobytes of a file
+    limits: str = (
+        "ulimit -c 0; ulimit -n 1024; ulimit -f 4194304"  # of the programs: core files, open files, kilobytes of a file
+    )
     terminal: TerminalSettings = TerminalSettings()

@@ -76,6 +76,10 @@ class Terminal:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._end
 
+    async def wait(self) -> None:
+        """Wait until the program has ended."""
+        await asyncio.shield(self._end)
+
     async def send(self, text: str) -> None:
         """Type a message and Enter, and wait until the program shows that it began. Raises Refused."""
         async with self._lock:

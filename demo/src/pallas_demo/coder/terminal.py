@@ -42,6 +42,8 @@ class Terminal:
         self.status: Status = "running"
         self.messages: list[dict[str, object]] = []
         self.exit_code: int | None = None
+        self.ready = False  # once the program waited for input, and its first prompt was typed
+        self._prompt = ""
         self.folder = Path()
         self._changed = changed
         self._screen = Screen(settings.columns, settings.rows)
@@ -54,9 +56,11 @@ class Terminal:
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._say("agent", "")
 
-    async def start(self, command: tuple[str, ...], folder: Path, environment: dict[str, str], limits: str) -> None:
-        """Run a command in a new session with this terminal, in a folder."""
-        self.folder = folder
+    async def start(
+        self, command: tuple[str, ...], folder: Path, environment: dict[str, str], limits: str, prompt: str = ""
+    ) -> None:
+        """Run a command in a new session with this terminal, in a folder, and type a prompt when it waits for one."""
+        self.folder, self._prompt = folder, prompt.strip()
         self._fd, tty = os.openpty()
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(tty, (self.settings.rows, self.settings.columns))
@@ -88,15 +92,25 @@ class Terminal:
                 raise Refused("message must not be empty")
             if self.status != "stable" or self.exit_code is not None:
                 raise Refused("message can only be sent when the agent is waiting for user input")
-            with self._silence():
-                before = self._screen.lines()
-                self._turn("running")
-                await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
-                await self._quiet()
-                await self.press("\r")
-                await self._quiet()
-                self._before, self._typed = before, text
-                self._say("user", text)
+            await self._type(text)
+
+    async def _type(self, text: str) -> None:
+        with self._silence():
+            before = self._screen.lines()
+            self._turn("running")
+            await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
+            await self._quiet()
+            await self.press("\r")
+            await self._quiet()
+            self._before, self._typed = before, text
+            self._say("user", text)
+
+    async def _type_first(self, text: str) -> None:
+        async with self._lock:
+            with suppress(Refused):
+                await self._type(text)
+        self.ready = True
+        self._changed()
 
     async def press(self, keys: str) -> None:
         """Write keys as they are."""
@@ -178,8 +192,14 @@ class Terminal:
 
     def _settled(self) -> None:
         self._timers.pop(self._settled, None)
-        if not self._typing:
-            self._look()
+        if self._typing:
+            return
+        self._look()
+        if self._prompt:
+            self._first = asyncio.create_task(self._type_first(self._prompt))
+            self._prompt = ""
+        else:
+            self.ready = True
             self._turn("stable")
 
     def _after(self, seconds: float, call: Callable[[], None]) -> None:

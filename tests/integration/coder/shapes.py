@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from tests.contract.tree import ROOT
 
@@ -28,13 +28,13 @@ class Shape:
         """See one more value."""
         self.kinds.add(kind_of(value))
         if isinstance(value, dict):
-            fields: dict[str, Any] = value
+            fields = cast("dict[str, Any]", value)
             self.always = set(fields) if self.always is None else self.always & set(fields)
             for name, one in fields.items():
                 self.fields.setdefault(name, Shape()).add(one)
         elif isinstance(value, list):
             self.items = self.items or Shape()
-            items: list[Any] = value
+            items = cast("list[Any]", value)
             for one in items:
                 self.items.add(one)
 
@@ -45,14 +45,14 @@ class Shape:
         if kind_of(value) not in self.kinds:
             yield f"{at}: {kind_of(value)}, not {sorted(self.kinds)}"
         elif isinstance(value, dict) and not at.endswith(_OF_ANY_NAME):
-            fields: dict[str, Any] = value
+            fields = cast("dict[str, Any]", value)
             missing, unknown = (self.always or set()) - set(fields), set(fields) - set(self.fields)
             yield from (f"{at}: no {name}" for name in sorted(missing))
             yield from (f"{at}: {name} is not recorded" for name in sorted(unknown))
             for name in set(fields) & set(self.fields):
                 yield from self.fields[name].faults(fields[name], f"{at}.{name}")
         elif isinstance(value, list) and self.items and self.items.kinds:
-            items: list[Any] = value
+            items = cast("list[Any]", value)
             for one in items:
                 yield from self.items.faults(one, f"{at}[]")
 

@@ -1,9 +1,10 @@
 """The stand-in answers what a real Coder was asked as that one did: the same status, an answer of the same shape."""
 
+import asyncio
 import re
 from collections import defaultdict
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import httpx
 from tests.integration.coder.shapes import Shape, recorded
@@ -12,14 +13,19 @@ from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 EXCHANGES: list[dict[str, Any]] = recorded("coder-recordings")
-NAMES = {
-    answer["id"]: answer["name"]
-    for one in EXCHANGES
-    for answer in (
-        (one["response"] or {}).get("workspaces") or [one["response"]] if isinstance(one["response"], dict) else []
-    )
-    if answer and "name" in answer and ("latest_build" in answer or "workspace_id" in answer)
-}
+
+
+def names(found: Any) -> Iterator[tuple[str, str]]:
+    """Ids and names of the workspaces in an answer."""
+    if isinstance(found, dict):
+        answer = cast("dict[str, Any]", found)
+        if "name" in answer and ("latest_build" in answer or "workspace_id" in answer):
+            yield answer["id"], answer["name"]
+        for one in answer.get("workspaces", []):
+            yield from names(one)
+
+
+NAMES = {id_: name for exchange in EXCHANGES for id_, name in names(exchange["response"])}
 """The recorded workspaces."""
 
 
@@ -43,15 +49,6 @@ async def known(client: httpx.AsyncClient, coder: CoderStandIn, name: str, templ
     return coder.agent(name).workspace.id
 
 
-async def gone(client: httpx.AsyncClient, coder: CoderStandIn, name: str) -> None:
-    """Delete our workspace of a name, if there is one."""
-    with suppress(LookupError):
-        agent = coder.agent(name)
-        await agent.until("stable", "running")
-        await client.post(f"/api/v2/workspaces/{agent.workspace.id}/builds", json={"transition": "delete"})
-        await agent.until("deleted")
-
-
 async def faults(client: httpx.AsyncClient, coder: CoderStandIn, one: dict[str, Any]) -> list[str]:
     """Ask what was asked, with the id of our workspace for the recorded one, and compare."""
     path, body = str(one["path"]), one["request"]
@@ -67,17 +64,20 @@ async def faults(client: httpx.AsyncClient, coder: CoderStandIn, one: dict[str, 
     return list(SHAPES[route(one)].faults(answer.json() if answer.content else None))
 
 
-async def test_recorded_requests_are_answered_as_they_were() -> None:
-    settings = StandInSettings(
-        build_seconds=0.02, generation="experimental", terminal=TerminalSettings(stable_after=0.12)
-    )
-    found: dict[int, list[str]] = {}
+async def replayed(exchanges: list[dict[str, Any]]) -> list[str]:
+    """The faults of one recording, on a stand-in of its own."""
+    terminal = TerminalSettings(stable_after=0.15)
+    settings = StandInSettings(build_seconds=0.02, generation="experimental", terminal=terminal)
     async with CoderStandIn(settings) as coder:
         headers = {"Coder-Session-Token": coder.token}
-        async with httpx.AsyncClient(base_url=coder.url, headers=headers, trust_env=False) as client:
-            for number, one in enumerate(EXCHANGES):
-                if one["method"] == "POST" and one["path"].endswith("/workspaces") and one["status"] == 201:
-                    await gone(client, coder, one["request"]["name"])
-                found[number] = await faults(client, coder, one)
-    assert {number: some for number, some in found.items() if some} == {}
-    assert len(found) == 55
+        async with httpx.AsyncClient(base_url=coder.url, headers=headers, trust_env=False, timeout=30) as client:
+            return [f"{one['path']} {fault}" for one in exchanges for fault in await faults(client, coder, one)]
+
+
+async def test_recorded_requests_are_answered_as_they_were() -> None:
+    recordings: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in EXCHANGES:
+        recordings[one["cassette"]].append(one)
+    found = await asyncio.gather(*map(replayed, recordings.values()))
+    assert {name: some for name, some in zip(recordings, found, strict=True) if some} == {}
+    assert len(EXCHANGES) == 55

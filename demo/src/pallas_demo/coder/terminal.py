@@ -5,6 +5,7 @@ Nothing polls: a screen is looked at when the program wrote, so an idle terminal
 
 import asyncio
 import os
+import re
 import signal
 import termios
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -21,6 +22,9 @@ type Event = tuple[str, dict[str, object]]
 
 _FRAME = 0.025
 _READ = 16384
+_MARK = re.compile(rb"\x1b\]133;([AC])")
+"""Semantic prompts (OSC 133): A before a prompt, C before output. A program that has them tells when it is busy; of
+others AgentAPI can only tell whether their screen moves."""
 _OPEN_TTY = 'tty=$1; shift; exec "$@" 0<>"$tty" 1>&0 2>&0'
 """The leader of a session that opens a terminal gets it as its controlling terminal."""
 
@@ -50,6 +54,9 @@ class Terminal:
         self._before: list[str] = []
         self._typed = ""
         self._typing = False
+        self._marked = self._busy = False
+        self._begun = 0
+        self._tail = b""  # too short to hold a mark
         self._lock = asyncio.Lock()
         self._wrote = asyncio.Event()
         self._listeners: set[asyncio.Queue[Event | None]] = set()
@@ -100,8 +107,9 @@ class Terminal:
             self._turn("running")
             await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
             await self._quiet()
+            begun = self._begun
             await self.press("\r")
-            await self._quiet()
+            await self._quiet(lambda: not self._marked or self._begun > begun)
             self._before, self._typed = before, text
             self._say("user", text)
 
@@ -148,12 +156,15 @@ class Terminal:
             self._after(_FRAME, self._look)
             self._after(self.settings.stable_after, self._settled)
 
-    async def _quiet(self) -> None:
-        """Wait until the program wrote something and then paused."""
+    async def _quiet(self, enough: Callable[[], bool] = lambda: True) -> None:
+        """Wait until the program wrote something, and enough, and then paused."""
         self._wrote.clear()
         try:
             async with asyncio.timeout(self.settings.start_timeout):
                 await self._wrote.wait()
+                while not enough() and self.exit_code is None:
+                    self._wrote.clear()
+                    await self._wrote.wait()
                 while self._wrote.is_set() and self.exit_code is None:
                     self._wrote.clear()
                     await asyncio.sleep(self.settings.quiet_after)
@@ -170,6 +181,10 @@ class Terminal:
             asyncio.get_running_loop().remove_reader(self._fd)
             return False
         self._screen.feed(data)
+        read, self._tail = self._tail + data, (self._tail + data)[-6:]
+        for mark in _MARK.findall(read):
+            self._marked, self._busy = True, mark == b"C"
+            self._begun += self._busy
         self._wrote.set()
         if self._look not in self._timers:
             self._after(_FRAME, self._look)
@@ -192,7 +207,7 @@ class Terminal:
 
     def _settled(self) -> None:
         self._timers.pop(self._settled, None)
-        if self._typing:
+        if self._typing or self._busy:
             return
         self._look()
         if self._prompt:

@@ -50,11 +50,14 @@ class DeleteAgent:
         name, workspace_id = found["name"], found["workspace_id"]
         await ctx.side_effect("delete")
         entry = await self._mark(name, workspace_id)
-        try:
-            await self.remove(ctx, entry)
-        except BaseException:
-            self.bus.spawn(self._unmark(name, workspace_id))
-            raise
+        if entry is not None:
+            try:
+                await self.remove(ctx, entry)
+            except BaseException:
+                self.bus.spawn(self._unmark(name, workspace_id))
+                raise
+        elif ctx.turn.attempt == 1:
+            raise NotFound(f"Agent '{name}' does not exist.", agent_name=name)
         deleted = {"name": name, "workspace_id": workspace_id}
         return {"message": f"Agent '{name}' deleted successfully", "deleted_agent": deleted}
 
@@ -79,7 +82,8 @@ class DeleteAgent:
                 code="deletion_failed",
                 job_error=why,
             )
-        await self.reconcile.forget(await self.agents.read(entry.name) or entry)
+        now = await self.agents.read(entry.name)
+        await self.reconcile.forget(now if now is not None and now.workspace_id == entry.workspace_id else entry)
 
     async def _start(self, workspace_id: str) -> str | None:
         """Begin the deletion, or find the one that has begun. None: the workspace is gone."""
@@ -112,8 +116,8 @@ class DeleteAgent:
         except StepFailed as error:
             raise _KINDS.get(error.kind, PallasError)(error.message) from error
 
-    async def _mark(self, name: str, workspace_id: str) -> FleetAgent:
-        """From here on the agent gets no task."""
+    async def _mark(self, name: str, workspace_id: str) -> FleetAgent | None:
+        """From here on the agent gets no task. None: it is gone."""
         workspace = await self.coder.workspace(workspace_id)
 
         def marked(entry: FleetAgent | None) -> FleetAgent | None:
@@ -124,9 +128,7 @@ class DeleteAgent:
             return new_agent(name, workspace).model_copy(update={"deleting": True})
 
         entry = await self.agents.change(name, marked)
-        if entry is None or entry.workspace_id != workspace_id:
-            raise NotFound(f"Agent '{name}' does not exist.", agent_name=name)
-        return entry
+        return entry if entry is not None and entry.workspace_id == workspace_id else None
 
     async def _unmark(self, name: str, workspace_id: str) -> None:
         def unmarked(entry: FleetAgent | None) -> FleetAgent | None:

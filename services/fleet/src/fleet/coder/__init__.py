@@ -1,0 +1,1 @@
+"""Coder, by its REST API: workspaces, templates, builds and what agents report."""

@@ -1,0 +1,175 @@
+"""The client of Coder."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
+
+from fleet.coder.apps import app_url, find_app
+from fleet.coder.metadata import metadata_of
+from fleet.coder.model import Build, Role, TaskState, Template, Text, Workspace, Workspaces
+from fleet.coder.rest import ABSENT, Rest, segment
+from fleet.coder.roles import roles_of
+from fleet.coder.tasks import TaskApi
+from fleet.reaching.http import Http
+from fleet.terminal.agent_api import Terminal
+from pallas_contracts.errors import Conflict
+
+PROMPT = "AI Prompt"
+"""The parameter that is a coding agent's first prompt."""
+
+PAGE = 25
+"""Workspaces in a request. One has 50 to 150 kB."""
+
+
+class _BuildInfo(BaseModel):
+    deployment_id: Text = ""
+    dashboard_url: Text = ""
+
+
+class _Parameter(BaseModel):
+    name: str
+    value: Text = ""
+
+
+class _AppsHost(BaseModel):
+    host: Text = ""
+
+
+_BUILD_INFO, _BUILD, _WORKSPACE = TypeAdapter(_BuildInfo), TypeAdapter(Build), TypeAdapter(Workspace)
+_WORKSPACES, _APPS_HOST = TypeAdapter(Workspaces), TypeAdapter(_AppsHost)
+_LISTED = BeforeValidator(lambda given: given or ())
+_TEMPLATES: TypeAdapter[tuple[Template, ...]] = TypeAdapter(Annotated[tuple[Template, ...], _LISTED])
+_PARAMETERS: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(Annotated[tuple[_Parameter, ...], _LISTED])
+
+
+class Coder:
+    """Coder as the owner of the token sees it. `apps` are the slugs of the apps that are AgentAPI.
+
+    Every coroutine raises:
+        Unavailable: Coder is away, refuses the token, or answers nonsense (`coder_unavailable`; `reason`, `status`).
+    """
+
+    def __init__(self, http: Http, *, apps: Sequence[str] = ("ccw",), organization: str | None = None) -> None:
+        self._rest = Rest(http)
+        self._http = http
+        self._apps = tuple(apps)
+        self._organization = organization
+        self._tasks = TaskApi(self._rest)
+        self._wildcard: str | None = None
+
+    async def deployment(self) -> str:
+        """The id of the deployment."""
+        info = await self._rest.have("api/v2/buildinfo", _BUILD_INFO)
+        return info.deployment_id or info.dashboard_url or self._rest.peer.origin
+
+    async def workspaces(self) -> tuple[Workspace, ...]:
+        """All workspaces of the token's owner."""
+        async with self._rest.within():
+            first = await self._page(0)
+            rest = await asyncio.gather(*(self._page(offset) for offset in range(PAGE, min(first.count, 10_000), PAGE)))
+            found = {one.id: one for page in (first, *rest) for one in page.workspaces}
+            await self._learn_hosts(found)
+        return tuple(found.values())
+
+    async def workspace(self, workspace_id: str) -> Workspace | None:
+        """A workspace; None: there is none, or it was deleted."""
+        async with self._rest.within():
+            found = await self._rest.get(f"api/v2/workspaces/{segment(workspace_id)}", _WORKSPACE)
+            await self._learn_hosts({} if found is None else {found.id: found})
+        return found
+
+    async def create(
+        self, name: str, template: Template, *, preset_id: str | None, parameters: Mapping[str, str]
+    ) -> Workspace:
+        """Make a workspace, whose build begins.
+
+        Raises:
+            Conflict: there is one of this name (`name_taken`).
+            Rejected: Coder does not take it; `validations` has `field` and `detail` of each fault.
+            NotFound: there is no such template any more.
+        """
+        body: dict[str, Any] = {"name": name, "template_id": template.id}
+        if preset_id is not None:
+            body["template_version_preset_id"] = preset_id
+        body["rich_parameter_values"] = [{"name": key, "value": value} for key, value in parameters.items()]
+        organization = segment(self._organization or template.organization_id)
+        path = f"api/v2/organizations/{organization}/members/me/workspaces"
+        try:
+            return await self._rest.post(path, body, _WORKSPACE, taken="name_taken")
+        except Conflict as error:
+            raise Conflict(f"A workspace named {name!r} already exists.", code="name_taken") from error
+
+    async def start_build(self, workspace_id: str, transition: str, *, orphan: bool = False) -> str:
+        """Start, stop or delete a workspace; returns the id of the build. `orphan`: leave what it had in the cloud.
+
+        Raises:
+            Conflict: another build is under way (`build_active`).
+            NotFound: there is no such workspace any more.
+            Rejected: Coder does not allow it.
+        """
+        body = {"transition": transition} | ({"orphan": True} if orphan else {})
+        path = f"api/v2/workspaces/{segment(workspace_id)}/builds"
+        return (await self._rest.post(path, body, _BUILD, taken="build_active")).id
+
+    async def cancel_build(self, build_id: str) -> None:
+        """Cancel a build that is under way. One that has ended stays as it is."""
+        answer = await self._rest.send("PATCH", f"api/v2/workspacebuilds/{segment(build_id)}/cancel")
+        if answer.status >= 300 and answer.status not in ABSENT | {409, 412}:
+            raise self._rest.refused(answer)
+
+    async def build(self, build_id: str) -> Build | None:
+        """How a build is going; None: Coder does not know it any more."""
+        return await self._rest.get(f"api/v2/workspacebuilds/{segment(build_id)}", _BUILD)
+
+    async def templates(self) -> tuple[Template, ...]:
+        """All templates that the owner of the token sees."""
+        return await self._rest.have("api/v2/templates", _TEMPLATES)
+
+    async def roles(self, template: Template) -> tuple[Role, ...]:
+        """The roles that agents of a template can have; there is always one."""
+        async with self._rest.within():
+            return await roles_of(self._rest, template)
+
+    async def metadata(self, workspace: Workspace) -> dict[str, str]:
+        """What the workspace reports, by Coder's keys without their numbers: `agent_spec`, `pull_request_url`, …."""
+        async with self._rest.within():
+            return await metadata_of(self._rest, workspace)
+
+    async def prompt(self, workspace: Workspace) -> str:
+        """The first prompt of a workspace's coding agent; empty: it has none."""
+        async with self._rest.within():
+            path = f"api/v2/workspacebuilds/{segment(workspace.build_id)}/parameters"
+            parameters = await self._rest.get(path, _PARAMETERS) or ()
+            given = next((one.value for one in parameters if one.name == PROMPT), "")
+            task = None if given else await self._tasks.find(workspace)
+        return task.initial_prompt if task is not None else given
+
+    async def task_state(self, workspace: Workspace) -> TaskState | None:
+        """What the coding agent last reported; None: nothing."""
+        async with self._rest.within():
+            return await self._tasks.state(workspace)
+
+    def terminal(self, workspace: Workspace) -> Terminal | None:
+        """The terminal of a workspace's coding agent; None: it has no such app."""
+        found, base = find_app(workspace, self._apps), self._http.base
+        if found is None or base is None:
+            return None
+        url = app_url(base, self._wildcard or "", workspace, *found)
+        return Terminal(self._http, url, f"workspace {workspace.name!r}")
+
+    async def _page(self, offset: int) -> Workspaces:
+        return await self._rest.have(
+            "api/v2/workspaces", _WORKSPACES, {"q": "owner:me", "limit": PAGE, "offset": offset}
+        )
+
+    async def _learn_hosts(self, found: Mapping[str, Workspace]) -> None:
+        """Ask once where Coder serves apps, if a terminal is at a host of its own."""
+        if self._wildcard is not None:
+            return
+        apps = [pair[1] for one in found.values() if (pair := find_app(one, self._apps)) is not None]
+        if any(app.subdomain for app in apps):
+            hosts = await self._rest.get("api/v2/applications/host", _APPS_HOST)
+            self._wildcard = hosts.host if hosts is not None else ""
+            self._http.trust_apps(self._wildcard)

@@ -1,0 +1,196 @@
+"""Requests to Coder and to the terminals behind it.
+
+The session token goes to Coder's own host and to the hosts of its apps. No redirect is followed, no proxy of the
+environment is used, and no cookie is kept.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+
+import httpx2
+from pydantic import SecretStr
+
+from fleet.reaching.peer import Peer, explain
+from pallas_contracts.errors import Rejected
+
+TRIES = 3
+_PAUSES = 0.1, 0.4
+_AGAIN = frozenset({502, 503, 504})
+_CERTAIN = frozenset({"certificate", "address", "timeout"})
+"""What a second try does not change, or has no time for."""
+
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "pallas-fleet"}
+_IDLE_SECONDS = 4.0
+_SILENT_SECONDS = 300.0
+"""Seconds in which a stream of events says something, or is opened again."""
+
+_KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
+    (socket.IPPROTO_TCP, getattr(socket, name), value)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)
+]
+"""A stream of events may be silent for long; this notices that its other end is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of requests: seconds for one try, seconds for a call with all its tries, bytes of an answer."""
+
+    request: float = 10.0
+    call: float = 12.0
+    answer: int = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its whole body."""
+
+    status: int
+    kind: str
+    body: bytes = field(repr=False)
+
+
+class Http:
+    """The client. `coder` is the base URL of Coder; requests to hosts that are not Coder's have no token.
+
+    Raises:
+        Rejected: the URL or the token cannot be used (`field`).
+    """
+
+    def __init__(
+        self,
+        coder: str | None,
+        token: SecretStr | None,
+        *,
+        limits: Limits | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.base = _base(coder) if coder else None
+        self.limits = limits or Limits()
+        self.has_token = token is not None
+        self._token = _checked(token) if token is not None else None
+        self._apps: re.Pattern[str] | None = None
+        pool = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE_SECONDS)
+        self._client = httpx2.AsyncClient(
+            transport=transport
+            or httpx2.AsyncHTTPTransport(
+                verify=httpx2.create_ssl_context(trust_env=False),
+                trust_env=False,
+                limits=pool,
+                socket_options=_KEEPALIVE,
+            ),
+            headers=_HEADERS,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            timeout=self.limits.request,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def trust_apps(self, wildcard: str) -> None:
+        """Coder serves apps at hosts of this form (`*.apps.example.com`, perhaps with a port)."""
+        pattern = re.escape(wildcard.lower()).replace(r"\*", "[a-z0-9-]+", 1)
+        self._apps = re.compile(pattern) if "*" in wildcard and "." in wildcard else None
+
+    async def send(
+        self,
+        peer: Peer,
+        method: str,
+        url: httpx2.URL,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Any = None,
+    ) -> Answer:
+        """Send a request and read its answer, whatever its status. A GET is tried again while nobody answers it.
+
+        Raises:
+            Unavailable: there is no answer (`NotSent`: and no connection), or it is too large.
+        """
+        deadline = asyncio.get_running_loop().time() + self.limits.call
+        for pause in (*_PAUSES, None) if method == "GET" else (None,):
+            try:
+                async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):
+                    answer = await self._once(peer, method, url, params, body)
+            except TimeoutError as error:
+                raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
+                reason, why = explain(error)
+                if pause is None or reason in _CERTAIN:
+                    sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+                    raise peer.away(reason, why, sent=sent) from error
+            else:
+                if pause is None or answer.status not in _AGAIN:
+                    return answer
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(
+        self, peer: Peer, method: str, url: httpx2.URL, params: Mapping[str, str | int] | None, body: Any
+    ) -> Answer:
+        async with self._client.stream(method, url, params=params, json=body, headers=self._headers(url)) as answer:
+            if answer.headers.get("content-encoding", "identity").lower() != "identity":
+                raise peer.unusable("compressed", "answers in a compressed form that was not asked for")
+            read = bytearray()
+            async for part in answer.aiter_bytes():
+                read += part
+                if len(read) > self.limits.answer:
+                    raise peer.unusable("too_large", f"answers with more than {self.limits.answer} bytes")
+            return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read))
+
+    async def stream(self, peer: Peer, url: httpx2.URL) -> httpx2.Response:
+        """Open a stream of events, which the caller closes.
+
+        Raises:
+            Unavailable: it cannot be opened.
+        """
+        timeout = httpx2.Timeout(self.limits.request, read=_SILENT_SECONDS)
+        headers = {**self._headers(url), "accept": "text/event-stream", "cache-control": "no-store"}
+        request = self._client.build_request("GET", url, headers=headers, timeout=timeout)
+        try:
+            async with asyncio.timeout(self.limits.request):
+                answer = await self._client.send(request, stream=True)
+        except TimeoutError as error:
+            raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
+        except httpx2.TransportError as error:
+            raise peer.away(*explain(error)) from error
+        return answer
+
+    def _headers(self, url: httpx2.URL) -> dict[str, str]:
+        if self._token is None or not self._is_coders(url):
+            return {}
+        return {"Coder-Session-Token": self._token.get_secret_value()}
+
+    def _is_coders(self, url: httpx2.URL) -> bool:
+        base = self.base
+        if base is None or url.scheme != base.scheme:
+            return False
+        if (url.host, url.port) == (base.host, base.port):
+            return True
+        address = url.host if url.port is None else f"{url.host}:{url.port}"
+        return self._apps is not None and self._apps.fullmatch(address.lower()) is not None
+
+
+def _base(text: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(text.strip())
+    except (httpx2.InvalidURL, ValueError):
+        url = httpx2.URL("")
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
+        message = "coder_url: must be an http(s) address without a password, a query or a fragment"
+        raise Rejected(message, code="bad_settings", field="coder_url")
+    return url.copy_with(path=url.path.rstrip("/") + "/")
+
+
+def _checked(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value().strip()
+    if not text.isascii() or not text.isprintable() or not text or " " in text:
+        raise Rejected("coder_token: must be one word of printable ASCII", code="bad_settings", field="coder_token")
+    return SecretStr(text)

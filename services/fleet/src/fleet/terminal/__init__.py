@@ -1,0 +1,1 @@
+"""The terminal of a coding agent, as AgentAPI serves it."""

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pallas_demo.coder import CoderStandIn
 from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import a_process, until
@@ -18,9 +17,10 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.agents import JsonObject
+from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
 from pallas_contracts.turns import Principal, Result, TurnRequested
+from pallas_demo.coder import CoderStandIn
 from pallas_runtime.process import Process
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
@@ -114,6 +114,12 @@ class Lab:
             return (await fleet.find(name)).status == wanted
 
         await until(look, OUTCOME_SECONDS)
+
+    async def presence(self, replica: Replica) -> WorkerPresence:
+        """What a replica says of itself."""
+        presence = await kv.get(self.bus, WORKERS, worker=replica.process.instance)
+        assert presence is not None
+        return presence
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

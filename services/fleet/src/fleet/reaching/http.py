@@ -8,7 +8,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -62,6 +62,8 @@ class Answer:
 class Http:
     """The client. `coder` is the base URL of Coder; requests to hosts that are not Coder's have no token.
 
+    `count` gets each request: `coder` or `terminal`, and the class of its status (`2xx`) or why it has none.
+
     Raises:
         Rejected: the URL or the token cannot be used (`field`).
     """
@@ -73,7 +75,9 @@ class Http:
         *,
         limits: Limits | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
+        count: Callable[[str, str], None] = lambda peer, result: None,
     ) -> None:
+        self._count = count
         self.base = _base(coder) if coder else None
         self.limits = limits or Limits()
         self.has_token = token is not None
@@ -123,12 +127,10 @@ class Http:
         for pause in (*self.limits.pauses, None) if method == "GET" else (None,):
             last = pause is None or clock() + pause >= deadline
             try:
-                async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):
+                async with asyncio.timeout_at(deadline):
                     answer = await self._once(peer, method, url, params, body)
-            except TimeoutError as error:
-                raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
-            except (httpx2.TransportError, httpx2.DecodingError) as error:
-                failure = _failure(peer, error)
+            except (TimeoutError, httpx2.TransportError, httpx2.DecodingError) as error:
+                failure = self._failure(peer, error)
                 if last or failure.facts["reason"] in _CERTAIN:
                     raise failure from error
             else:
@@ -140,7 +142,8 @@ class Http:
     async def _once(
         self, peer: Peer, method: str, url: httpx2.URL, params: Mapping[str, str | int] | None, body: Any
     ) -> Answer:
-        async with self._client.stream(method, url, params=params, json=body, headers=self._headers(url)) as answer:
+        asked = self._client.stream(method, url, params=params, json=body, headers=self._headers(url))
+        async with asyncio.timeout(self.limits.request), asked as answer:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
                 raise peer.unusable("compressed", "answers in a compressed form that was not asked for")
             read = bytearray()
@@ -148,6 +151,7 @@ class Http:
                 read += part
                 if len(read) > self.limits.answer:
                     raise peer.unusable("too_large", f"answers with more than {self.limits.answer} bytes")
+            self._count(peer.kind, f"{answer.status_code // 100}xx")
             return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read))
 
     async def stream(self, peer: Peer, url: httpx2.URL) -> httpx2.Response:
@@ -162,11 +166,18 @@ class Http:
         try:
             async with asyncio.timeout(self.limits.request):
                 answer = await self._client.send(request, stream=True)
-        except TimeoutError as error:
-            raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
-        except httpx2.TransportError as error:
-            raise _failure(peer, error) from error
+        except (TimeoutError, httpx2.TransportError) as error:
+            raise self._failure(peer, error) from error
+        self._count(peer.kind, f"{answer.status_code // 100}xx")
         return answer
+
+    def _failure(self, peer: Peer, error: Exception) -> Unavailable:
+        reason, why = explain(error)
+        if isinstance(error, TimeoutError):
+            reason, why = "timeout", f"no answer within {self.limits.request:g} s"
+        self._count(peer.kind, reason)
+        sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+        return peer.away(reason, why, sent=sent)
 
     @staticmethod
     def has_events(answer: httpx2.Response) -> bool:
@@ -192,12 +203,6 @@ class Http:
 @cache
 def _trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
-
-
-def _failure(peer: Peer, error: Exception) -> Unavailable:
-    reason, why = explain(error)
-    sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-    return peer.away(reason, why, sent=sent)
 
 
 def _base(text: str) -> httpx2.URL:

@@ -1,7 +1,7 @@
 """Executes the turns of tasks: type the prompt once, then watch until the agent is done.
 
-An attempt that takes a task over types nothing that was typed, and goes on watching. One that is cancelled does nothing:
-whoever ends its turn calls `StopTask.ended` first.
+An attempt that takes a task over types nothing that was typed, and goes on watching. One that is cancelled does
+nothing: whoever ends its turn calls `StopTask.ended` first.
 """
 
 import json
@@ -132,6 +132,4 @@ class _Teller:
 def _result(task: FleetTask, last: str) -> Result:
     answer = {"task": task_view(task), "reason": task.reason, "asks": task.asks, "last_message": last}
     text = json.dumps(answer, ensure_ascii=False)
-    return Result(
-        content=({"type": "text", "text": text},), structured=answer, is_error=task.status == "failed"
-    )
+    return Result(content=({"type": "text", "text": text},), structured=answer, is_error=task.status == "failed")

@@ -1,4 +1,4 @@
-"""The tasks of each agent: those that have ended are in a bucket, numbered from 1; the one that has not is in its entry.
+"""The tasks of each agent, numbered from 1. Those that have ended are in a bucket, the one that has not in its entry.
 
 A task is written to the bucket before its agent is free for the next one.
 """
@@ -79,8 +79,8 @@ class Tasks:
             await asyncio.gather(*(self._delete(agent, number) for number in some))
 
     async def _delete(self, agent: FleetAgent, number: int) -> None:
-        ids = {"workspace": agent.workspace_id, "number": str(number)}
-        await delete(self._bus, FLEET_TASKS, marked=_MARKED_SECONDS, **ids)
+        workspace = agent.workspace_id
+        await delete(self._bus, FLEET_TASKS, marked=_MARKED_SECONDS, workspace=workspace, number=str(number))
 
     async def _read(self, agent: FleetAgent, numbers: range) -> dict[int, FleetTask]:
         wanted = [{"workspace": agent.workspace_id, "number": str(number)} for number in numbers]

@@ -11,6 +11,8 @@ from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import a_process, until
 
 from fleet.app import FleetService, build
+from fleet.coder.client import Coder
+from fleet.coder.model import Workspace
 from fleet.settings import FleetSettings
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -34,6 +36,16 @@ class Replica:
 
     service: FleetService
     process: Process
+    stack: AsyncExitStack
+
+    async def end(self) -> None:
+        """End it, as after a drain that took too long: what runs is given back."""
+        await self.stack.aclose()
+
+    @property
+    def coder(self) -> Coder:
+        """Its client of Coder."""
+        return self.service.fleet.snapshots.coder
 
 
 @dataclass
@@ -52,14 +64,15 @@ class Lab:
         process = a_process("fleet")
         given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token} | settings
         environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
-        service = await self.stack.enter_async_context(build(FleetSettings.from_env(environ), process))
+        stack = await self.stack.enter_async_context(AsyncExitStack())
+        service = await stack.enter_async_context(build(FleetSettings.from_env(environ), process))
 
         async def hosted() -> bool:
             presence = await kv.get(self.bus, WORKERS, worker=process.instance)
             return presence is not None and len(presence.agents) == 2
 
         await until(hosted)
-        self.replicas.append(Replica(service, process))
+        self.replicas.append(Replica(service, process, stack))
         return self.replicas[-1]
 
     async def submit(self, request: TurnRequested) -> Followed:
@@ -120,6 +133,10 @@ class Lab:
         presence = await kv.get(self.bus, WORKERS, worker=replica.process.instance)
         assert presence is not None
         return presence
+
+    async def workspace(self, name: str) -> Workspace:
+        """The workspace of an agent."""
+        return (await self.replicas[-1].service.fleet.find(name)).workspace
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

@@ -9,7 +9,6 @@ from tests.integration.fleet.lab import ALICE, Lab, result_of
 from tests.integration.real_parts import until
 from tests.unit.fleet.contract import block, fits, tools
 
-from fleet.coder.model import Workspace
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import Principal, Progress
 from pallas_demo.coder import Fault
@@ -136,9 +135,7 @@ async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> N
 async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: Lab) -> None:
     replica = await lab.replica()
     name = await lab.create()
-    coder = replica.service.fleet.snapshots
-    [workspace] = await coder.get()
-    await stop_workspace(lab, workspace)
+    await replica.coder.start_build((await lab.workspace(name)).id, "stop")
     await lab.status(name, "offline")
     start = await lab.error("start_agent_task", agent_name=name, task_description="x")
     assert (*failure(start), start["message"]) == (*BAD, f"Agent '{name}' is offline: its workspace is stopped.")
@@ -149,17 +146,11 @@ async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: L
     await lab.call("delete_agent", agent_name=name)
 
 
-async def stop_workspace(lab: Lab, workspace: Workspace) -> None:
-    """Stop a workspace as a person does in Coder."""
-    service = lab.replicas[0].service
-    await service.reconciling.reconcile.stopping.coder.start_build(workspace.id, "stop")
-
-
 @pytest.mark.parametrize("mode", ["refuse", "bad_gateway", "html", "expired", "reset"])
 async def test_every_tool_answers_503_while_coder_is_away_and_health_says_why(lab: Lab, mode: Any) -> None:
     replica = await lab.replica()
     name = await lab.create()
-    lab.coder.fault(Fault(mode=mode))
+    await lab.coder.fault(Fault(mode=mode))
     replica.service.fleet.forget()
     named: JsonObject = {"agent_name": name}
     calls: list[tuple[str, JsonObject]] = [
@@ -186,7 +177,7 @@ async def test_every_tool_answers_503_while_coder_is_away_and_health_says_why(la
         return (trouble and trouble.status) == status
 
     await until(lambda: told(wanted))
-    lab.coder.heal()
+    await lab.coder.heal()
     assert (await lab.call("list_agents"))["total_count"] == 1
     await until(lambda: told(None))
     await lab.call("delete_agent", agent_name=name)

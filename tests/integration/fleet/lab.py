@@ -21,6 +21,7 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
+from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import Principal, Result, TurnRequested
 from pallas_demo.coder import CoderStandIn
 from pallas_runtime.process import Process
@@ -37,9 +38,11 @@ class Replica:
     service: FleetService
     process: Process
     stack: AsyncExitStack
+    ended: bool = False
 
     async def end(self) -> None:
         """End it, as after a drain that took too long: what runs is given back."""
+        self.ended = True
         await self.stack.aclose()
 
     @property
@@ -74,6 +77,11 @@ class Lab:
         await until(hosted)
         self.replicas.append(Replica(service, process, stack))
         return self.replicas[-1]
+
+    @property
+    def any(self) -> Replica:
+        """A replica that runs."""
+        return next(each for each in self.replicas if not each.ended)
 
     async def submit(self, request: TurnRequested) -> Followed:
         """Submit a turn and follow it."""
@@ -121,12 +129,16 @@ class Lab:
 
     async def status(self, name: str, wanted: str) -> None:
         """Wait until an agent has a status."""
-        fleet = self.replicas[0].service.fleet
+        fleet = self.any.service.fleet
 
         async def look() -> bool:
             return (await fleet.find(name)).status == wanted
 
         await until(look, OUTCOME_SECONDS)
+
+    def known(self, name: str) -> FleetAgent | None:
+        """What a replica knows of an agent."""
+        return next((it for it in self.any.service.fleet.agents.all() if it.name == name), None)
 
     async def presence(self, replica: Replica) -> WorkerPresence:
         """What a replica says of itself."""
@@ -136,7 +148,7 @@ class Lab:
 
     async def workspace(self, name: str) -> Workspace:
         """The workspace of an agent."""
-        return (await self.replicas[-1].service.fleet.find(name)).workspace
+        return (await self.any.service.fleet.find(name)).workspace
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

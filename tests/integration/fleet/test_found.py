@@ -12,7 +12,7 @@ from pallas_demo.coder import Fault
 
 async def typed_by_a_person(lab: Lab, name: str, text: str) -> None:
     """Type a prompt as a person does in Coder."""
-    terminal = lab.replicas[0].coder.terminal(await lab.workspace(name))
+    terminal = lab.any.coder.terminal(await lab.workspace(name))
     assert terminal is not None
     await terminal.say(text)
 
@@ -68,26 +68,27 @@ async def test_what_is_known_of_a_workspace_that_is_gone_goes(lab: Lab, monkeypa
     replica = await lab.replica()
     name = await lab.create()
     monkeypatch.setattr("fleet.running.reconciling._GONE_AFTER", timedelta())
+    handle = lab.coder.agent(name)
     await replica.coder.start_build((await lab.workspace(name)).id, "delete")
-    await lab.coder.agent(name).until("deleted")
+    await handle.until("deleted")
     replica.service.fleet.forget()
     await replica.service.reconciling.round()
-    assert replica.service.fleet.agents.all() == []
+    assert lab.known(name) is None
     assert (await lab.error("show_agent", agent_name=name))["error"] == "not_found"
 
 
 async def test_a_busy_agent_is_deleted_and_its_name_is_free_again(lab: Lab) -> None:
-    replica = await lab.replica()
+    await lab.replica()
     name = await lab.create()
     await lab.call("start_agent_task", agent_name=name, task_description="work 30 s")
     await lab.call("delete_agent", agent_name=name)
-    assert replica.service.fleet.agents.all() == []
+    assert lab.known(name) is None
     await lab.create(name)
     assert [task["summary"] for task in await lab.history(name)] == ["say hello"]
 
 
 async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> None:
-    replica = await lab.replica()
+    await lab.replica()
     name = await lab.create()
     await lab.coder.fault(Fault(mode="bad_gateway", path="/builds$"))
     error = await lab.error("delete_agent", agent_name=name)
@@ -95,7 +96,8 @@ async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> Non
     await lab.coder.heal()
 
     async def free() -> bool:
-        return not any(entry.deleting for entry in replica.service.fleet.agents.all())
+        entry = lab.known(name)
+        return entry is not None and not entry.deleting
 
     await until(free)
     await lab.call("start_agent_task", agent_name=name, task_description="say more")

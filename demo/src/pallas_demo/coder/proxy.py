@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pallas_demo.coder.workspaces import Workspaces
-from pallas_demo.coder.world import APP, USER_NAME, Workspace
+from pallas_demo.coder.world import APP, USER_NAME
 
 _PATH = re.compile(r"/@(?P<owner>[^/]+)/(?P<workspace>[^/.]+)(\.(?P<agent>[^/]+))?/apps/(?P<slug>[^/]+)(?P<rest>/.*)?")
 _HOST = re.compile(r"(?P<slug>[a-z0-9-]+?)--(?P<agent>[^.]+?)--(?P<workspace>[^.]+?)--(?P<owner>[^.]+?)(?P<zone>\..+)")
@@ -32,12 +32,12 @@ class Proxy:
             return await answer(scope, receive, send)
         if found["rest"] is None:
             return await RedirectResponse(f"{scope['path']}/", 307)(scope, receive, send)
-        workspace = self._all.world.named(found["workspace"])
+        workspace = self._all.world.named(found["workspace"] or "")
         agent = found["agent"] or "main"
         if workspace is None or found["owner"] not in ("me", USER_NAME) or (found["slug"], agent) != (APP, "main"):
             return await _page(404, "Application Not Found")(scope, receive, send)
         running = self._all.running.get(workspace.id)
-        if not _answers(workspace) or running is None or running.terminal.exit_code is not None:
+        if workspace.state != "running" or running is None or running.terminal.exit_code is not None:
             return await _page(502, "Bad Gateway")(scope, receive, send)
         path = found["rest"]
         return await running.api({**scope, "path": path, "raw_path": path.encode(), "root_path": ""}, receive, send)
@@ -56,10 +56,6 @@ def signed_in(request: Request, token: str) -> bool:
     name = "coder_session_token"
     given = request.headers.get("coder-session-token") or request.cookies.get(name) or request.query_params.get(name)
     return given is not None and secrets.compare_digest(given.encode(), token.encode())
-
-
-def _answers(workspace: Workspace) -> bool:
-    return workspace.state == "running"
 
 
 def _page(status: int, title: str) -> HTMLResponse:

@@ -59,7 +59,7 @@ class CreateWorkspace(Body):
     template_id: Uuid = ""
     template_version_id: Uuid = ""
     template_version_preset_id: Uuid = ""
-    rich_parameter_values: list[Value] = []
+    rich_parameter_values: Annotated[list[Value], Field(default_factory=list)]
 
 
 class CreateBuild(Body):
@@ -69,7 +69,7 @@ class CreateBuild(Body):
     orphan: bool = False
     template_version_id: Uuid = ""
     template_version_preset_id: Uuid = ""
-    rich_parameter_values: list[Value] = []
+    rich_parameter_values: Annotated[list[Value], Field(default_factory=list)]
 
 
 class Report(Body):
@@ -77,7 +77,7 @@ class Report(Body):
 
     app_slug: str = ""
     state: Literal["working", "idle", "complete", "failure"] = "working"
-    message: Annotated[str, Field()] = ""
+    message: str = ""
     uri: str = ""
     icon: str = ""
     needs_user_attention: bool = False

@@ -125,7 +125,7 @@ class Tasks:
             hint = "Please stop the task's workspace before updating the input."
             raise Refusal(409, "Unable to update task input, task must be paused.", hint)
         workspace.build.parameters[SPEC] = text
-        workspace.prompted = ""
+        workspace.prompted = False
         self.api.all.touch()
         return Response(status_code=204)
 

@@ -56,6 +56,14 @@ def number_of(request: Request, name: str) -> int:
     return int(text)
 
 
+def flag_of(request: Request, name: str) -> bool:
+    """A boolean of the query."""
+    text = request.query_params.get(name, "").lower()
+    if text not in ("", "true", "false", "1", "0", "t", "f"):
+        raise Refusal(400, "Query parameters have invalid values.", **{name: f'Query param "{name}" must be a boolean'})
+    return text in ("true", "1", "t")
+
+
 class Body(BaseModel):
     """A request body; what it does not know is ignored, as Coder does."""
 

@@ -1,0 +1,225 @@
+"""A program in a pseudo-terminal, and the conversation that AgentAPI reads from its screen.
+
+Nothing polls: a screen is looked at when the program wrote, so an idle terminal costs no time.
+"""
+
+import asyncio
+import os
+import signal
+import termios
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pallas_demo.coder.screen import Screen, new_lines
+from pallas_demo.coder.settings import TerminalSettings
+
+type Status = Literal["running", "stable"]
+type Event = tuple[str, dict[str, object]]
+
+_FRAME = 0.025
+_READ = 16384
+_OPEN_TTY = 'tty=$1; shift; exec "$@" 0<>"$tty" 1>&0 2>&0'
+"""The leader of a session that opens a terminal gets it as its controlling terminal."""
+
+
+class Refused(Exception):
+    """AgentAPI cannot send a message; the text says why."""
+
+
+def now() -> str:
+    """The present time as Coder and AgentAPI print it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Terminal:
+    """One program and its conversation. `changed` is called when the status changes or the program ends."""
+
+    def __init__(self, settings: TerminalSettings, changed: Callable[[], None] = lambda: None) -> None:
+        self.settings = settings
+        self.status: Status = "running"
+        self.messages: list[dict[str, object]] = []
+        self.exit_code: int | None = None
+        self.folder = Path()
+        self._changed = changed
+        self._screen = Screen(settings.columns, settings.rows)
+        self._before: list[str] = []
+        self._typed = ""
+        self._typing = False
+        self._lock = asyncio.Lock()
+        self._wrote = asyncio.Event()
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        self._say("agent", "")
+
+    async def start(self, command: tuple[str, ...], folder: Path, environment: dict[str, str], limits: str) -> None:
+        """Run a command in a new session with this terminal, in a folder."""
+        self.folder = folder
+        self._fd, tty = os.openpty()
+        os.set_blocking(self._fd, False)
+        termios.tcsetwinsize(tty, (self.settings.rows, self.settings.columns))
+        script = f"{limits}; {_OPEN_TTY}" if limits else _OPEN_TTY
+        self._process = await asyncio.create_subprocess_exec(
+            "/bin/sh", "-c", script, "sh", os.ttyname(tty), *command,
+            cwd=folder, env=environment, stdin=tty, stdout=tty, stderr=tty, start_new_session=True,
+        )  # fmt: skip
+        os.close(tty)
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+        self._after(self.settings.stable_after, self._settled)
+        self._end = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """End the program and all that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._end
+
+    async def wait(self) -> None:
+        """Wait until the program has ended."""
+        await asyncio.shield(self._end)
+
+    async def send(self, text: str) -> None:
+        """Type a message and Enter, and wait until the program shows that it began. Raises Refused."""
+        async with self._lock:
+            text = text.strip()
+            if not text:
+                raise Refused("message must not be empty")
+            if self.status != "stable" or self.exit_code is not None:
+                raise Refused("message can only be sent when the agent is waiting for user input")
+            with self._silence():
+                before = self._screen.lines()
+                self._turn("running")
+                await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
+                await self._quiet()
+                await self.press("\r")
+                await self._quiet()
+                self._before, self._typed = before, text
+                self._say("user", text)
+
+    async def press(self, keys: str) -> None:
+        """Write keys as they are."""
+        data = keys.encode()
+        while data and self.exit_code is None:
+            try:
+                data = data[os.write(self._fd, data[:2048]) :]
+            except BlockingIOError:
+                await asyncio.sleep(_FRAME / 5)
+
+    async def events(self) -> AsyncGenerator[Event]:
+        """The present state as events, then what happens, until the program ends."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        for message in self.messages:
+            queue.put_nowait(("message_update", _update(message)))
+        queue.put_nowait(self._status_event())
+        queue.put_nowait(("screen_update", {"screen": "\n".join(self._screen.lines())}))
+        if self.exit_code is not None:
+            queue.put_nowait(None)
+        self._listeners.add(queue)
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._listeners.discard(queue)
+
+    @contextmanager
+    def _silence(self) -> Generator[None]:
+        """What shows while a message is typed belongs to no message of the agent."""
+        self._typing = True
+        try:
+            yield
+        finally:
+            self._typing = False
+            self._after(_FRAME, self._look)
+            self._after(self.settings.stable_after, self._settled)
+
+    async def _quiet(self) -> None:
+        """Wait until the program wrote something and then paused."""
+        self._wrote.clear()
+        try:
+            async with asyncio.timeout(self.settings.start_timeout):
+                await self._wrote.wait()
+                while self._wrote.is_set() and self.exit_code is None:
+                    self._wrote.clear()
+                    await asyncio.sleep(self.settings.quiet_after)
+        except TimeoutError:
+            raise Refused("failed to wait for processing to start") from None
+
+    def _read(self) -> bool:
+        """Show what the program wrote. False if there is no more."""
+        try:
+            data = os.read(self._fd, _READ)
+        except BlockingIOError:
+            return False
+        except OSError:  # all programs of this terminal have ended
+            asyncio.get_running_loop().remove_reader(self._fd)
+            return False
+        self._screen.feed(data)
+        self._wrote.set()
+        if self._look not in self._timers:
+            self._after(_FRAME, self._look)
+        self._after(self.settings.stable_after, self._settled)
+        return bool(data)
+
+    def _look(self) -> None:
+        self._timers.pop(self._look, None)
+        if self._typing:
+            return
+        lines = self._screen.lines()
+        self._tell(("screen_update", {"screen": "\n".join(lines)}))
+        text = new_lines(self._before, lines, self._typed)
+        if self.messages[-1]["role"] == "user":
+            if text:
+                self._say("agent", text)
+        elif text != self.messages[-1]["content"]:
+            self.messages[-1] |= {"content": text, "time": now()}
+            self._tell(("message_update", _update(self.messages[-1])))
+
+    def _settled(self) -> None:
+        self._timers.pop(self._settled, None)
+        if not self._typing:
+            self._look()
+            self._turn("stable")
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        if timer := self._timers.pop(call, None):
+            timer.cancel()
+        if self.exit_code is None:
+            self._timers[call] = asyncio.get_running_loop().call_later(seconds, call)
+
+    def _say(self, role: str, text: str) -> None:
+        self.messages.append({"id": len(self.messages), "content": text, "role": role, "time": now()})
+        self._tell(("message_update", _update(self.messages[-1])))
+
+    def _turn(self, status: Status) -> None:
+        if status != self.status:
+            self.status = status
+            self._tell(self._status_event())
+            self._changed()
+
+    def _status_event(self) -> Event:
+        return "status_change", {"status": self.status, "agent_type": self.settings.agent_type}
+
+    def _tell(self, event: Event | None) -> None:
+        for queue in self._listeners:
+            queue.put_nowait(event)
+
+    async def _watch(self) -> None:
+        code = await self._process.wait()
+        while self._read():
+            pass
+        self._look()
+        self.exit_code = code
+        for timer in self._timers.values():
+            timer.cancel()
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+        self._wrote.set()
+        self._tell(("agent_error", {"level": "error", "message": f"process exited with code {code}", "time": now()}))
+        self._tell(None)
+        self._changed()
+
+
+def _update(message: dict[str, object]) -> dict[str, object]:
+    return {("message" if name == "content" else name): value for name, value in message.items()}

@@ -1,0 +1,170 @@
+"""Builds of workspaces and the programs that run in them."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from pallas_demo.coder.agentapi import agent_api
+from pallas_demo.coder.settings import StandInSettings
+from pallas_demo.coder.terminal import Refused, Terminal, now
+from pallas_demo.coder.views import Json, agent
+from pallas_demo.coder.world import APP, USER_NAME, AppStatus, Build, State, Workspace, World
+
+_STATES: dict[str, State] = {"running": "working", "stable": "idle"}
+_REPORTS = 200
+"""Reports that a workspace keeps."""
+
+
+def sandbox(folder: Path) -> tuple[str, ...]:
+    """The start of a command that sees only its own folder as writable, where bubblewrap works; else nothing."""
+    program = shutil.which("bwrap")
+    wall = (
+        "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev",
+        "--proc", "/proc", "--tmpfs", "/tmp", "--bind", str(folder), str(folder), "--chdir", str(folder),
+    )  # fmt: skip
+    if program is None:
+        return ()
+    tried = subprocess.run([program, *wall, "true"], capture_output=True, check=False, timeout=10)
+    return (program, *wall) if tried.returncode == 0 else ()
+
+
+class Running:
+    """A workspace that is on: its program, and AgentAPI in front."""
+
+    def __init__(self, workspace: Workspace, terminal: Terminal) -> None:
+        self.workspace = workspace
+        self.terminal = terminal
+        self.api: ASGIApp = agent_api(terminal)
+        self.ready_at = ""
+
+    @property
+    def health(self) -> str:
+        """The health of the app."""
+        return "unhealthy" if self.terminal.exit_code is not None else "healthy" if self.ready_at else "initializing"
+
+
+class Workspaces:
+    """All workspaces of a world, their jobs and programs. `url` is known when the port is open."""
+
+    def __init__(self, settings: StandInSettings, folder: Path, url: Callable[[], str]) -> None:
+        self.settings = settings
+        self.world = World.load(settings.state)
+        self.running: dict[str, Running] = {}
+        self.lag = 0.0
+        self.changed = asyncio.Condition()
+        self._folder, self._url = folder, url
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def folder(self, workspace: Workspace) -> Path:
+        """The folder of a workspace."""
+        return self._folder / workspace.id
+
+    def start(self, workspace: Workspace, build: Build) -> None:
+        """Add a build and begin its job."""
+        workspace.builds.append(build)
+        self.world.workspaces[workspace.id] = workspace
+        self.touch()
+        self._soon(self._carry_out(workspace, build))
+
+    def touch(self) -> None:
+        """Something changed: save it and wake those who wait."""
+        self.world.save(self.settings.state)
+        self._soon(self._wake())
+
+    def report(self, workspace: Workspace, status: AppStatus) -> None:
+        """Keep what a coding agent said of itself."""
+        workspace.statuses = [*workspace.statuses, status][-_REPORTS:]
+        self.touch()
+
+    def agent(self, workspace: Workspace) -> Json | None:
+        """The workspace agent in Coder's words, if it is on."""
+        running = self.running.get(workspace.id)
+        if workspace.state != "running" or (workspace.template.ai and running is None):
+            return None
+        ready_at = running.ready_at if running else workspace.build.completed_at
+        name = f"{APP}--main--{workspace.name}--{USER_NAME}" if self.settings.wildcard else ""
+        return agent(
+            workspace, ready_at=ready_at, health=running.health if running else "", subdomain=name, lag=self.lag
+        )
+
+    async def close(self) -> None:
+        """End all programs and jobs."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(running.terminal.close() for running in self.running.values()))
+
+    async def _wake(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, workspace: Workspace, build: Build) -> None:
+        """The job of a build: pending, running, succeeded or failed."""
+        await asyncio.sleep(self.settings.build_seconds / 3)
+        if build.status != "pending":
+            return
+        build.status, build.started_at = "running", now()
+        self.touch()
+        await asyncio.sleep(self.settings.build_seconds * 2 / 3)
+        if build.status != "running":
+            return
+        if old := self.running.pop(workspace.id, None):
+            await old.terminal.close()
+        if workspace.template.fails and not (build.transition == "delete"):
+            build.status, build.error = "failed", "terraform apply: exit status 1"
+        else:
+            build.status = "succeeded"
+        build.completed_at = now()
+        if build.status == "succeeded" and build.transition == "start" and workspace.template.ai:
+            await self._run(workspace)
+        if workspace.deleted:
+            shutil.rmtree(self.folder(workspace), ignore_errors=True)
+        self.touch()
+
+    async def _run(self, workspace: Workspace) -> None:
+        """Start the program of a workspace, in a folder of its own."""
+        folder = self.folder(workspace)
+        folder.mkdir(parents=True, exist_ok=True)
+        running = Running(workspace, Terminal(self.settings.terminal, lambda: self._moved(running)))
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TERM": "xterm-256color",
+            "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(), "CODER_AGENT_TOKEN": workspace.token,
+            "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
+        }  # fmt: skip
+        wall = await asyncio.to_thread(sandbox, folder) if self.settings.sandbox else ()
+        self.running[workspace.id] = running
+        await running.terminal.start((*wall, *self.settings.program), folder, environment, self.settings.limits)
+
+    def _moved(self, running: Running) -> None:
+        """The status of a program changed. The first time that it waits, the spec is typed."""
+        workspace, terminal = running.workspace, running.terminal
+        if self.running.get(workspace.id) is not running:
+            return
+        if not running.ready_at and terminal.status == "stable":
+            running.ready_at = now()
+            if workspace.spec and not workspace.prompted:
+                workspace.prompted = workspace.build.id
+                self._soon(self._prompt(running))
+        if running.ready_at and terminal.exit_code is None:
+            last = workspace.status_now()
+            state = _STATES[terminal.status]
+            if last is None or (last.state != state and not (state == "idle" and last.state == "failure")):
+                self.report(workspace, AppStatus(state=state, message=last.message if last else ""))
+        self.touch()
+
+    async def _prompt(self, running: Running) -> None:
+        try:
+            await running.terminal.send(running.workspace.spec)
+        except Refused:
+            self.touch()

@@ -64,6 +64,12 @@ def test_a_caller_has_only_the_modules_that_it_may_use() -> None:
     assert list(found.of(TEAM).by_basis) == ["demo/a/double"]
 
 
+def test_an_agent_that_nobody_may_use_has_no_modules() -> None:
+    found = catalogue("demo.a", allow=Allow())
+    assert found.definition("demo", "a") is None
+    assert not found.everything().by_basis
+
+
 def test_a_change_is_seen_at_once_and_the_same_revision_is_no_change() -> None:
     found, changes = catalogue("demo.a"), list[None]()
     found.on_change(lambda: changes.append(None))

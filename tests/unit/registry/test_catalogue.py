@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pallas_contracts.agents import AgentDefinition, GatewayPresence
+from pallas_contracts.agents import AgentDefinition, Allow, GatewayPresence
 from pallas_contracts.health import AgentHealth
 from registry.listing.catalogue import Catalogue
 from registry.listing.document import HEALTH
@@ -34,6 +34,14 @@ def test_the_listing_is_the_same_object_until_something_changes() -> None:
     assert catalogue.listing() is first
     catalogue.agent_changed("a.one", None)
     assert catalogue.listing().servers == ()
+
+
+def test_an_agent_that_nobody_may_use_is_not_listed() -> None:
+    catalogue = _catalogue()
+    catalogue.agent_changed("a.one", _definition().model_copy(update={"allow": Allow()}))
+    assert catalogue.listing().servers == ()
+    catalogue.agent_changed("a.one", _definition().model_copy(update={"allow": Allow(types=("user",))}))
+    assert [entry.name for entry in catalogue.listing().servers] == ["local.pallas/pallas-one"]
 
 
 def test_a_health_check_without_changes_shows_with_the_next_tick() -> None:

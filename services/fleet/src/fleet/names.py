@@ -24,7 +24,8 @@ def check_name(name: str) -> str:
         raise Rejected(f"name must have 1 to {LONGEST_NAME} characters.", field="name")
     if _NAME.fullmatch(name) is None:
         raise Rejected(
-            "name must consist of letters, digits and hyphens, without a hyphen at an end or two in a row.", field="name"
+            "name must consist of letters, digits and hyphens, without a hyphen at an end or two in a row.",
+            field="name",
         )
     if name.lower() in _RESERVED:
         raise Rejected(f"name {name!r} is reserved by Coder.", field="name")

@@ -21,7 +21,7 @@ class FleetSettings(Settings):
         10.0, ge=0, le=50, description="seconds that create_agent waits for the workspace to be provisioned"
     )
     fleet_allow: Names = Field(
-        (), description="who may use the fleet: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: all"
+        (), description="who may use it: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: all"
     )
     fleet_ai_tokens: Names = Field((), description="ids of tokens whose holders are programs (source `ai_controller`)")
     fleet_extras: bool = Field(False, description="also offer wait_agent_task, which is not in the contract")

@@ -190,6 +190,11 @@ class AgentDefinition(Message):
         """Return the tool of that name or alias, or None."""
         return next((tool for tool in self.tools if name == tool.name or name in tool.aliases), None)
 
+    @property
+    def hidden(self) -> bool:
+        """Whether nobody may use it, so it is in no list: only the service that executes it makes its turns."""
+        return self.allow == Allow()
+
     def allows(self, caller: Principal) -> bool:
         """Whether a caller may use the agent: there is no `allow` list, or the list has the caller."""
         if self.allow is None or caller.type in self.allow.types:

@@ -1,13 +1,14 @@
 """`start_agent_task`: gives an agent a task, if it has none."""
 
-import unicodedata
 from dataclasses import dataclass
 
+from fleet.handlers.typed_text import check_text
 from fleet.running.finding import FindTask, new_agent, summary_of, with_task
 from fleet.running.requests import submit_task, task_ref, task_request
 from fleet.running.stopping import StopTask
 from fleet.seeing.fleet import Fleet, Seen
 from fleet.sources import Sources
+from fleet.storing.ending import FINAL
 from fleet.times import task_id, task_view, timestamp
 from pallas_bus.turnlog.claims import stored_outcome
 from pallas_contracts.agents import JsonObject
@@ -20,7 +21,6 @@ PATIENCE = 20.0
 """Seconds in which the prompt has to be typed."""
 
 LONGEST_DESCRIPTION = 262_144
-_ALLOWED_CONTROLS = frozenset("\n\t")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class StartTask:
             Conflict: the agent has a task; the facts `task_id` and `since` say which.
             Unavailable: Coder or the agent's terminal does not answer.
         """
-        check_description(description)
+        check_text("task_description", description, LONGEST_DESCRIPTION)
         seen = await self.fleet.find(name)
         turn_id = child_id(turn.turn_id, "task")
         entry = await self._take(turn, seen, turn_id, description)
@@ -69,6 +69,8 @@ class StartTask:
     async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str) -> FleetAgent:
         """The agent's entry with the task of this turn, which an earlier attempt may have put there."""
         known = self.stopping.agents.of(seen.name, seen.workspace.id)
+        if known is not None and known.task is not None and known.task.status in FINAL:
+            await self.stopping.ending.release(known)  # whoever ended it was lost before
         mine = known is not None and known.task is not None and known.task.turn_id == turn_id
         if not mine:
             if turn.attempt > 1 and await stored_outcome(self.stopping.bus, task_ref(turn_id)) is not None:
@@ -113,26 +115,6 @@ class StartTask:
             why = (ended.reason if ended is not None else None) or "it was deleted"
             raise Unavailable(f"The task could not be started on agent '{entry.name}': {why}")
         return ended
-
-
-def check_description(text: str) -> None:
-    """Refuse what cannot be typed into a terminal.
-
-    Raises:
-        Rejected: it is empty, too long, or has control characters.
-    """
-    field = "task_description"
-    if not text.strip():
-        raise Rejected("task_description must not be empty.", field=field)
-    if len(text) > LONGEST_DESCRIPTION:
-        raise Rejected(f"task_description must have at most {LONGEST_DESCRIPTION} characters.", field=field)
-    for at, letter in enumerate(text):
-        if unicodedata.category(letter) in ("Cc", "Cs") and letter not in _ALLOWED_CONTROLS:
-            raise Rejected(
-                f"task_description has the control character U+{ord(letter):04X} at position {at}; only line feeds and "
-                "tabs can be typed.",
-                field=field,
-            )
 
 
 def _has_a_task(task: FleetTask) -> Conflict:

@@ -8,7 +8,7 @@
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -37,8 +37,8 @@ class Reconcile:
     stopping: StopTask
     finding: FindTask
 
-    async def round(self, workspaces: Mapping[str, Workspace]) -> None:
-        """Repair all agents. `workspaces` are all there are, by id.
+    async def round(self, existing: Collection[str], busy: Iterable[Workspace]) -> None:
+        """Repair all agents. `existing` are the ids of all workspaces, `busy` those whose agents work.
 
         Raises:
             Unavailable: the broker does not answer.
@@ -46,11 +46,10 @@ class Reconcile:
         for entry in self.stopping.agents.all():
             if entry.task is not None:
                 await self._repair(entry, entry.task)
-            elif entry.workspace_id not in workspaces and entry.created_at < utc_now() - _GONE_AFTER:
+            elif entry.workspace_id not in existing and entry.created_at < utc_now() - _GONE_AFTER:
                 await self.forget(entry)
-        for workspace in workspaces.values():
-            if workspace.running:
-                await self.finding.find(workspace)
+        for workspace in busy:
+            await self.finding.find(workspace)
 
     async def forget(self, entry: FleetAgent) -> None:
         """Remove everything that is known of an agent.
@@ -71,8 +70,11 @@ class Reconcile:
         elif (outcome := await stored_outcome(bus, ref)) is not None:
             status = "stopped" if outcome.status == "cancelled" else "failed"
             await self.stopping.ending.end(entry.name, ref.turn_id, End(status, "its turn ended without it"))
-        elif task.status == "pending" and task.created_at < utc_now() - _UNBEGUN:
-            if (await claim_state(bus, ref)).claim is None:
-                log.warning("a task was never begun", extra={"agent": entry.name, "turn": ref.turn_id})
-                await request_cancel(bus, ref, "the task was never begun")
-                await self.stopping.ending.end(entry.name, ref.turn_id, End("failed", "it was never begun"))
+        elif _late(task) and (await claim_state(bus, ref)).claim is None:
+            log.warning("a task was never begun", extra={"agent": entry.name, "turn": ref.turn_id})
+            await request_cancel(bus, ref, "the task was never begun")
+            await self.stopping.ending.end(entry.name, ref.turn_id, End("failed", "it was never begun"))
+
+
+def _late(task: FleetTask) -> bool:
+    return task.status == "pending" and task.created_at < utc_now() - _UNBEGUN

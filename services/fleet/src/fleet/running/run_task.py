@@ -1,7 +1,7 @@
 """Executes the turns of tasks: type the prompt once, then watch until the agent is done.
 
-An attempt that takes a task over types nothing that was typed, and goes on watching. One that is cancelled does nothing:
-whoever ends its turn calls `StopTask.ended` first.
+An attempt that takes a task over types nothing that was typed, and goes on watching. One that is cancelled does
+nothing: whoever ends its turn calls `StopTask.ended` first.
 """
 
 import json

@@ -45,7 +45,7 @@ class StopTask:
         return await self.ending.tasks.find(entry, task.number)
 
     async def ended(self, ref: TurnRef) -> None:
-        """Interrupt the agent and end its task, before the outcome of the task's turn is written (`HostedAgent.abandon`).
+        """Interrupt the agent and end its task, before the outcome of the task's turn is written.
 
         A turn that was cancelled is a task that was stopped; any other one has failed.
         """

@@ -43,7 +43,12 @@ class Agents:
         Raises:
             Unavailable: the broker does not answer.
         """
-        return (await get_entry(self._bus, FLEET_AGENTS, agent=name.lower()))[0]
+        return (await self._read(name.lower()))[0]
+
+    async def _read(self, key: str) -> tuple[FleetAgent | None, int]:
+        entry, position = await get_entry(self._bus, FLEET_AGENTS, agent=key)
+        self._table.changed(key, entry, position)
+        return entry, position
 
     async def change(self, name: str, decide: Decide) -> FleetAgent | None:
         """Change an entry by what `decide` makes of it; None removes it. Returns the entry as it is then.
@@ -51,19 +56,22 @@ class Agents:
         Raises:
             Unavailable: the broker does not answer.
         """
-        key = name.lower()
+        key, fresh = name.lower(), False
         entry, position = self._table.entry(key)
         while True:
             wanted = decide(entry)
             if wanted == entry:
-                return entry
+                if fresh:
+                    return entry
+                (entry, position), fresh = await self._read(key), True  # the copy in memory may be older
+                continue
             try:
                 if wanted is None:
                     stored = await delete(self._bus, FLEET_AGENTS, after=position, agent=key)
                 else:
                     stored = await put(self._bus, FLEET_AGENTS, wanted, after=position, agent=key)
             except Conflict:
-                entry, position = await get_entry(self._bus, FLEET_AGENTS, agent=key)
+                (entry, position), fresh = await self._read(key), True
                 continue
             self._table.changed(key, wanted, stored)
             return wanted

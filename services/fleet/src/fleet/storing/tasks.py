@@ -1,4 +1,4 @@
-"""The tasks of each agent: those that have ended are in a bucket, numbered from 1; the one that has not is in its entry.
+"""The tasks of each agent, numbered from 1. Those that have ended are in a bucket, the one that has not in its entry.
 
 A task is written to the bucket before its agent is free for the next one.
 """

@@ -76,7 +76,7 @@ class Catalogue:
     def changed(self, key: str, definition: AgentDefinition | None) -> None:
         """An agent was added, changed or removed (None)."""
         known = self._definitions.get(key)
-        if definition is not None and definition.unusable is None and key != _OWN:
+        if definition is not None and definition.unusable is None and not definition.hidden and key != _OWN:
             self._definitions[key] = definition
         elif self._definitions.pop(key, None) is None:
             return

@@ -10,11 +10,12 @@ from contextlib import ExitStack, suppress
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read, read_last
+from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.last_claims import last_claims
 from pallas_calls.worker_liveness import SILENCE, WorkerLiveness
-from pallas_contracts.catalog import PIPELINES_TEAM, TURN_CLAIM, TURN_LOG, TURN_QUEUE, TURN_REQUESTED
-from pallas_contracts.turns import Claimed, TurnClaim, TurnRequested
+from pallas_contracts.catalog import PIPELINES_TEAM, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.turns import TurnRequested
 
 _MOST = 500
 """Executions that are looked at; the broker redelivers the others later."""
@@ -31,10 +32,8 @@ async def give_back_lost(bus: Bus, liveness: WorkerLiveness) -> None:
     async for record in read(bus, TURN_QUEUE.name, subject):
         with suppress(ValidationError):  # whoever takes it will say so
             refs.append(TurnRef.of(TurnRequested.model_validate_json(record.data)))
-    subjects = [ref.on(TURN_CLAIM.template) for ref in refs[:_MOST]]
-    claims = await read_last(bus, TURN_LOG.name, *subjects) if subjects else ()
+    claims = await last_claims(bus, refs[:_MOST])
     with ExitStack() as stack:
-        for message in (TurnClaim.model_validate_json(record.data) for record in claims):
-            if isinstance(message.claim, Claimed):
-                stack.enter_context(liveness.holding(message.turn_id))(message.claim)
+        for turn_id, claim in claims.items():
+            stack.enter_context(liveness.holding(turn_id))(claim)
         await asyncio.sleep(2 * SILENCE)

@@ -31,8 +31,8 @@ class Catalogue:
     _shadowed: tuple[str, ...] = ()
 
     def agent_changed(self, key: str, definition: AgentDefinition | None) -> None:
-        """An agent came, changed or went."""
-        _put(self._agents, key, definition)
+        """An agent came, changed or went. One that nobody may use is not listed."""
+        _put(self._agents, key, None if definition is not None and definition.hidden else definition)
         self._listing = None
 
     def health_changed(self, key: str, health: AgentHealth | None) -> None:

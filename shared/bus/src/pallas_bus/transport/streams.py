@@ -38,7 +38,7 @@ def stream_name(thing: Stream | Bucket[Any]) -> str:
 
 
 def reads_scoped(service: str, stream: str) -> bool:
-    """Whether a service may read only the data of its teams in a stream. A bucket that it owns is its own as a whole."""
+    """Whether a service may read only the data of its teams in a stream. A bucket that it owns is all its own."""
     return service in PER_TEAM and not any(stream_name(it) == stream for it in BUCKETS if it.owner == service)
 
 

@@ -1,0 +1,142 @@
+"""`create_agent`: makes a workspace whose agent begins with its specification.
+
+The first run on the specification is a task like any other. An attempt that takes over adopts the workspace that the
+one before has made.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fleet.coder.client import PROMPT, Coder
+from fleet.coder.model import Role, Template, Workspace
+from fleet.handlers.building import failure_of_build
+from fleet.handlers.delete_agent import DeleteAgent
+from fleet.handlers.show_agent import agent_view
+from fleet.handlers.telling import Telling
+from fleet.handlers.typed_text import check_text
+from fleet.names import check_name
+from fleet.running.finding import new_agent, summary_of, with_task
+from fleet.running.requests import submit_task, task_request
+from fleet.seeing.fleet import Fleet
+from fleet.seeing.projects import find_project, find_role, project_name
+from fleet.sources import Sources
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.fleet import LONGEST_SPEC, FleetAgent
+from pallas_contracts.ids import child_id
+from pallas_executor.agent_runtime import Turn
+from pallas_executor.functions.context import CallContext
+
+_SKEW = timedelta(minutes=1)
+"""How much Coder's clock may be behind."""
+
+
+@dataclass(frozen=True)
+class CreateAgent:
+    """Makes agents: at most `most`. It waits for `seconds` until a workspace is provisioned."""
+
+    bus: Bus
+    fleet: Fleet
+    coder: Coder
+    deleting: DeleteAgent
+    sources: Sources
+    most: int
+    seconds: float
+
+    async def create(self, ctx: CallContext, name: str, project: str, role: str, spec: str) -> JsonObject:
+        """Make an agent.
+
+        Raises:
+            Rejected: a parameter is invalid, there is an agent of this name, or the fleet is full.
+            Unavailable: Coder does not answer, or could not provision the workspace.
+        """
+        check_name(name)
+        check_text("spec", spec, LONGEST_SPEC)
+        began = ctx.now()
+        await ctx.side_effect("create")
+        try:
+            template = find_project(await self.coder.templates(), project)
+        except NotFound as error:
+            raise Rejected(error.message, **error.facts) from error
+        chosen = find_role(await self.coder.roles(template), role, project_name(template))
+        workspace = await self._workspace(ctx.turn, name, template, chosen, spec, began)
+        entry = await self._enter(ctx.turn, workspace, template, chosen, spec)
+        await self._begin_task(ctx.turn, entry)
+        await self._provisioned(ctx, entry, workspace)
+        self.fleet.forget()
+        return {"agent": agent_view(entry, workspace), "message": f"Agent '{entry.name}' created successfully"}
+
+    async def _workspace(
+        self, turn: Turn, name: str, template: Template, role: Role, spec: str, began: datetime
+    ) -> Workspace:
+        """Make the workspace, or take the one that an earlier attempt has made."""
+        full = self.fleet.prefix + name
+        known = await self.fleet.snapshots.get(0)
+        taken = next((it for it in known if it.name.lower() == full.lower()), None)
+        if taken is not None and turn.attempt > 1 and await self._is_ours(taken, spec, began):
+            return taken
+        if taken is not None:
+            raise _exists(name)
+        if len(self.fleet.agents_of(known)) >= self.most:
+            raise Rejected(f"The fleet is full: it has {self.most} agents. Delete one first.", most=self.most)
+        parameters = {PROMPT: spec} | dict([role.parameter] if role.parameter is not None else ())
+        try:
+            return await self.coder.create(full, template, preset_id=role.preset_id, parameters=parameters)
+        except Conflict as error:
+            raise _exists(name) from error
+        except Unavailable:
+            known = await self.fleet.snapshots.get(0)
+            made = next((it for it in known if it.name.lower() == full.lower()), None)
+            if made is None or not await self._is_ours(made, spec, began):
+                raise
+            return made
+
+    async def _is_ours(self, workspace: Workspace, spec: str, began: datetime) -> bool:
+        """Whether a workspace was made since we began, for this specification."""
+        return workspace.created_at > began - _SKEW and await self.coder.prompt(workspace) == spec
+
+    async def _enter(
+        self, turn: Turn, workspace: Workspace, template: Template, role: Role, spec: str
+    ) -> FleetAgent:
+        """The agent's entry, with the first run on its specification as its task."""
+        name, source = self.fleet.name_of(workspace), self.sources.of(turn)
+        known = {"role": role.name, "project": project_name(template), "spec": spec}
+
+        def made(entry: FleetAgent | None) -> FleetAgent:
+            if entry is None or entry.workspace_id != workspace.id:
+                entry = new_agent(name, workspace)
+            entry = entry.model_copy(update=known)
+            if entry.tasks:
+                return entry  # an earlier attempt was here
+            return with_task(entry, child_id(turn.turn_id, "spec"), summary_of(spec), source)
+
+        entry = await self.deleting.agents.change(name, made)
+        assert entry is not None
+        return entry
+
+    async def _begin_task(self, turn: Turn, entry: FleetAgent) -> None:
+        """Let the first run be watched. To do so again is no error."""
+        if entry.task is not None and entry.task.turn_id == child_id(turn.turn_id, "spec"):
+            caller, client = turn.principal, turn.client
+            made = task_request(entry, principal=caller, client=client, parent=turn.turn_id, depth=turn.depth + 1)
+            await submit_task(self.bus, made)
+
+    async def _provisioned(self, ctx: CallContext, entry: FleetAgent, workspace: Workspace) -> None:
+        """Wait for the build. A workspace whose build fails in this time is deleted."""
+        tell = Telling(ctx, f"The workspace of {entry.name}").tell
+        why = await failure_of_build(self.coder, workspace.build_id, self.seconds, tell)
+        if why is None:
+            return
+        with suppress(PallasError):  # what is left is shown as offline, and can be deleted
+            await self.deleting.remove(ctx, entry)
+        raise Unavailable(
+            f"The workspace of agent '{entry.name}' could not be provisioned: {why}",
+            code="provisioning_failed",
+            job_error=why,
+        )
+
+
+def _exists(name: str) -> Rejected:
+    return Rejected(f"Agent '{name}' already exists.", field="name")

@@ -1,0 +1,89 @@
+"""`show_agent`: everything that is known about an agent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleet.coder.client import Coder
+from fleet.coder.model import Workspace
+from fleet.running.finding import new_agent
+from fleet.seeing.fleet import Fleet
+from fleet.seeing.status import AgentStatus
+from fleet.times import timestamp
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Rejected
+from pallas_contracts.fleet import FleetAgent
+
+SPEC = "fleet_mcp_agent_spec"
+"""The metadata that every agent has."""
+
+_SPEC_KEY = "agent_spec"
+
+
+def metadata_names(pairs: tuple[str, ...]) -> dict[str, str]:
+    """The names of metadata for callers by Coder's keys. `pairs` are `KEY=NAME`.
+
+    Raises:
+        Rejected: one is not.
+    """
+    names = dict[str, str]()
+    for pair in pairs:
+        key, equals, name = (part.strip() for part in pair.partition("="))
+        if not (key and equals and name):
+            raise Rejected(f"PALLAS_FLEET_METADATA: {pair!r} is not KEY=NAME", code="bad_settings")
+        names[key] = name
+    return names
+
+
+def agent_view(
+    entry: FleetAgent,
+    workspace: Workspace,
+    status: AgentStatus = "idle",
+    current_task: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> JsonObject:
+    """An agent as callers see it. Without a status it is one that was made just now."""
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "workspace_id": workspace.id,
+        "status": status,
+        "role": entry.role,
+        "project": entry.project,
+        "spec": spec,
+        "current_task": current_task,
+        "created_at": timestamp(workspace.created_at),
+        "updated_at": timestamp(_updated(entry, workspace)),
+        "metadata": {SPEC: spec} | dict(metadata or {}),
+    }
+
+
+def _updated(entry: FleetAgent, workspace: Workspace) -> datetime:
+    task = entry.task
+    moments = [workspace.created_at, workspace.updated_at]
+    return max([*moments, task.created_at, task.started_at or task.created_at] if task is not None else moments)
+
+
+@dataclass(frozen=True)
+class ShowAgent:
+    """Shows agents. `names` has the names of metadata by Coder's keys."""
+
+    fleet: Fleet
+    coder: Coder
+    names: Mapping[str, str]
+
+    async def show(self, name: str) -> JsonObject:
+        """Show an agent.
+
+        Raises:
+            NotFound: there is no such agent.
+            Unavailable: Coder does not answer.
+        """
+        seen = await self.fleet.find(name)
+        found = await self.coder.metadata(seen.workspace) if seen.workspace.running else {}
+        entry = seen.entry or new_agent(seen.name, seen.workspace)
+        if not entry.spec:
+            spec = await self.coder.prompt(seen.workspace) or found.get(_SPEC_KEY, "")
+            entry = entry.model_copy(update={"spec": spec})
+        metadata = {self.names[key]: value for key, value in found.items() if key in self.names}
+        return {"agent": agent_view(entry, seen.workspace, seen.status, seen.current_task, metadata)}

@@ -1,0 +1,115 @@
+"""The agents of the fleet: workspaces of Coder, with what each of them does now."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fleet.coder.model import Workspace
+from fleet.names import agent_name
+from fleet.seeing.snapshots import SECONDS, Snapshots
+from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
+from fleet.seeing.terminals import Terminals
+from fleet.storing.agents import Agents
+from pallas_contracts.errors import NotFound
+from pallas_contracts.fleet import FleetAgent
+
+_FRESH = 0.25
+"""How old, in seconds, a list may be that does not have what a caller asks for."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An agent as it is now. `why_offline` says it as the end of a sentence."""
+
+    name: str
+    workspace: Workspace
+    entry: FleetAgent | None
+    status: AgentStatus
+    why_offline: str
+    current_task: str | None
+
+
+@dataclass
+class Fleet:
+    """Sees agents. `apps` are the slugs of apps by which their workspaces are known, `prefix` begins their names."""
+
+    snapshots: Snapshots
+    terminals: Terminals
+    agents: Agents
+    apps: frozenset[str]
+    prefix: str
+    counted: Counter[AgentStatus] = field(default_factory=Counter["AgentStatus"])
+    _entries: dict[str, tuple[str, str | None]] = field(default_factory=dict[str, tuple[str, str | None]])
+
+    async def all(self) -> tuple[Seen, ...]:
+        """All agents by name.
+
+        Raises:
+            Unavailable: Coder does not answer.
+        """
+        workspaces = self.agents_of(await self.snapshots.get())
+        self.terminals.keep({workspace.id for workspace in workspaces})
+        seen = await asyncio.gather(*map(self._see, workspaces))
+        self.counted = Counter(each.status for each in seen)
+        return tuple(sorted(seen, key=lambda each: each.name.lower()))
+
+    async def find(self, name: str) -> Seen:
+        """The agent of a name.
+
+        Raises:
+            NotFound: there is none.
+            Unavailable: Coder does not answer.
+        """
+        for oldest in (SECONDS, _FRESH):
+            known = {self.name_of(it).lower(): it for it in self.agents_of(await self.snapshots.get(oldest))}
+            workspace = known.get(name.lower())
+            if workspace is not None and (workspace.running or oldest == _FRESH):
+                return await self._see(workspace)
+        raise NotFound(f"Agent '{name}' does not exist.", agent_name=name)
+
+    def name_of(self, workspace: Workspace) -> str:
+        """The agent's name of a workspace."""
+        return agent_name(workspace.name, self.prefix)
+
+    def agents_of(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
+        """The workspaces that are agents. One that is being deleted is not any more."""
+        return [workspace for workspace in workspaces if self._is_agent(workspace)]
+
+    def forget(self) -> None:
+        """A workspace was made or deleted: the next call reads again."""
+        self.snapshots.forget()
+
+    def changed(self, key: str, entry: FleetAgent | None) -> None:
+        """The entry of an agent has changed, perhaps by another replica: what was seen before may be wrong."""
+        now = (entry.workspace_id, entry.task.turn_id if entry.task is not None else None) if entry else None
+        before = self._entries.pop(key, None)
+        if now is not None:
+            self._entries[key] = now
+        if now == before:
+            return
+        if (now and now[0]) != (before and before[0]):
+            self.forget()
+        for workspace_id, _ in filter(None, (now, before)):
+            self.terminals.forget(workspace_id)
+
+    def _is_agent(self, workspace: Workspace) -> bool:
+        name = self.name_of(workspace)
+        if not name or not workspace.name.startswith(self.prefix) or is_going(workspace):
+            return False
+        slugs = {app.slug for agent in workspace.agents for app in agent.apps}
+        known = self.agents.of(name, workspace.id) is not None
+        return known or workspace.has_ai_task or not slugs.isdisjoint(self.apps)
+
+    async def _see(self, workspace: Workspace) -> Seen:
+        name = self.name_of(workspace)
+        asked = has_to_be_asked(workspace, self.agents.of(name, workspace.id))
+        working = await self.terminals.working(workspace) if asked else None
+        entry = self.agents.of(name, workspace.id)
+        status, current = fold(workspace, entry, working)
+        return Seen(name, workspace, entry, status, why_offline(workspace) or "", current)
+
+
+def is_going(workspace: Workspace) -> bool:
+    """Whether a workspace is being deleted, and the deletion has not failed."""
+    return workspace.transition == "delete" and workspace.job_status not in ("failed", "canceled")

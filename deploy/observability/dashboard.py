@@ -125,6 +125,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Heartbeats", "ops", {"heartbeats": rate("pallas_pool_heartbeats_total")}),
         Panel("Answers that belong to no call", "ops", {"{{kind}}": rate("pallas_pool_stray_answers_total", "kind")}),
     ),
+    "Fleet": (
+        Panel("Coding agents", "short", {"{{status}}": level("pallas_fleet_agents", "status")}),
+        Panel(
+            "Requests to Coder and to terminals, by result",
+            "ops",
+            {"{{kind}} {{code}}": rate("pallas_fleet_requests_total", "kind", "code")},
+        ),
+    ),
     "Who may read what": (
         Panel("Bearers refused, by reason", "ops", {"{{reason}}": rate("mcp_auth_failures_total", "reason")}),
         _latency("Resolving a bearer, by what the cache had", "pallas_auth_resolve_seconds", "cache"),

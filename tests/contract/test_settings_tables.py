@@ -39,6 +39,8 @@ def as_documented(default: Any) -> str:
             return default.get_secret_value()
         case bool():
             return str(default).lower()
+        case tuple():
+            return ",".join(default)
         case float():
             return f"{default:g}"
         case _:

@@ -4,7 +4,7 @@ import re
 import secrets
 from urllib.parse import quote
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,15 +26,16 @@ class Proxy:
         found = self._found(scope) if scope["type"] == "http" else None
         if found is None:
             return await self._app(scope, receive, send)
-        request = Request(scope)
-        if not signed_in(request, self._all.settings.token):
+        if not signed_in(HTTPConnection(scope), self._all.settings.token):
             answer = RedirectResponse(f"/login?redirect={quote(scope['path'])}", 303)
             return await answer(scope, receive, send)
         if found["rest"] is None:
             return await RedirectResponse(f"{scope['path']}/", 307)(scope, receive, send)
-        workspace = self._all.world.named(found["workspace"] or "")
-        agent = found["agent"] or "main"
-        if workspace is None or found["owner"] not in ("me", USER_NAME) or (found["slug"], agent) != (APP, "main"):
+        name = found["workspace"] or ""
+        workspace = self._all.world.named(name) or self._all.world.workspaces.get(name)
+        if workspace is None or found["owner"] not in ("me", USER_NAME) or found["slug"] != APP:
+            return await _page(404, "Application Not Found")(scope, receive, send)
+        if found["agent"] not in (None, "main", workspace.agent, workspace.id):  # some clients name the workspace twice
             return await _page(404, "Application Not Found")(scope, receive, send)
         running = self._all.running.get(workspace.id)
         if workspace.state != "running" or running is None or running.terminal.exit_code is not None:
@@ -51,7 +52,7 @@ class Proxy:
         return path.groupdict() if path else None
 
 
-def signed_in(request: Request, token: str) -> bool:
+def signed_in(request: HTTPConnection, token: str) -> bool:
     """Whether a request has the session token, in a header, a cookie, or the query."""
     name = "coder_session_token"
     given = request.headers.get("coder-session-token") or request.cookies.get(name) or request.query_params.get(name)

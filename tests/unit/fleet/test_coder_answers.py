@@ -277,8 +277,8 @@ async def test_a_hostile_answer_is_unavailable(name: str) -> None:
 
 def places(value: Any) -> list[tuple[Any, ...]]:
     """The ways to all parts of a value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
-    return [(), *((key, *rest) for key, part in inner for rest in places(part))]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    inner: Any = value.items() if hasattr(value, "items") else enumerate(value) if hasattr(value, "append") else ()
+    return [(), *((key, *rest) for key, part in inner for rest in places(part))]
 
 
 SMALL: dict[str, Any] = {key: RUNNING[key] for key in ("id", "name", "owner_name", "created_at", "updated_at")} | {

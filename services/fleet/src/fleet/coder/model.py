@@ -86,14 +86,18 @@ class _Resource(_Read):
     agents: Annotated[tuple[WorkspaceAgent, ...], BeforeValidator(_listed)] = ()
 
 
-_RESOURCES = TypeAdapter(tuple[_Resource, ...])
+_RESOURCES = TypeAdapter(list[_Resource])
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, list)
 
 
 def _agents(given: Any) -> Any:
     """The agents of the resources in an answer; agents that are given as such are left as they are."""
-    if isinstance(given, tuple):
-        return given  # pyright: ignore[reportUnknownVariableType]
-    return tuple(agent for resource in _RESOURCES.validate_python(_listed(given)) for agent in resource.agents)
+    if not _is_list(given):
+        return _listed(given)
+    return tuple(agent for resource in _RESOURCES.validate_python(given) for agent in resource.agents)
 
 
 def _build(*path: str) -> AliasPath:

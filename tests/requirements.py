@@ -1,7 +1,8 @@
 """What Pallas promises, one testable statement in each row, and the marker that links a test to the rows it shows.
 
 Ids are stable. P rows are the MCP interface contract by section, A rows the auth contract, D rows that of data agents,
-C rows those of pipelines, K rows the shape of the system. `PENDING` has exactly the rows without a test.
+C rows those of pipelines, F rows those of the fleet, K rows the shape of the system. `PENDING` has exactly the rows
+without a test.
 """
 
 import pytest
@@ -336,10 +337,102 @@ REQUIREMENTS: dict[str, str] = {
     "C-run-5": "the options of a call do what their documents say",
     "C-pub-1": "a stored pipeline is a tool and a module",
     "C-pub-2": "a stored pipeline that a module's change breaks is found at once",
+    # The fleet: coding agents in workspaces of Coder
+    "F-common-1": "nine tools with flat parameters, over MCP",
+    "F-common-2": "an error is an object of error, message and details",
+    "F-common-3": "times are UTC, as YYYY-MM-DDTHH:MM:SSZ",
+    "F-common-4": "an agent is busy, idle or offline",
+    "F-common-5": "a task is pending, running, completed, failed or stopped",
+    "F-common-6": "a task comes from agent, human or ai_controller",
+    "F-common-7": "while Coder does not answer, every tool says 503",
+    "F-common-8": "recorded exchanges with a real Coder are replayed",
+    "F-create_agent-1": "a name has 1 to 20 letters, digits and hyphens, and is unique",
+    "F-create_agent-2": "a project is a template of Coder",
+    "F-create_agent-3": "a role may be left out, and is then coder",
+    "F-create_agent-4": "a spec has to be there, and may not be empty",
+    "F-create_agent-5": "creating an agent makes a workspace of Coder and says its id",
+    "F-create_agent-6": "a new agent is answered as idle, without a current task",
+    "F-create_agent-7": "metadata have the spec, and what is known of a pull request",
+    "F-create_agent-8": "bad parameters are 400, a taken name with the words `already exists`",
+    "F-create_agent-9": "a workspace that cannot be provisioned is 503",
+    "F-create_agent-10": "the answer has a message",
+    "F-list_agents-1": "listing agents takes no parameters",
+    "F-list_agents-2": "an entry has name, status and current_task",
+    "F-list_agents-3": "total_count is the number of agents",
+    "F-show_agent-1": "an agent is shown in full, with its metadata",
+    "F-show_agent-2": "what is not known of a pull request is left out",
+    "F-show_agent-3": "an unknown agent is 404",
+    "F-history-1": "pages are counted from 1, and the first is the default",
+    "F-history-2": "a page has 20 tasks by default, and is clamped to 1 to 100",
+    "F-history-3": "a task has id, summary, status, source and three times",
+    "F-history-4": "a page says total_count, page, page_size and total_pages",
+    "F-history-5": "the history of an unknown agent is 404",
+    "F-history-6": "a page that cannot be is 400",
+    "F-delete_agent-1": "an agent is deleted with its workspace, also while it is busy",
+    "F-delete_agent-2": "deleting answers a message, and name and workspace_id of the agent",
+    "F-delete_agent-3": "deleting an unknown agent is 404, a deletion that fails 503",
+    "F-start_task-1": "a task that was started is running, and its agent busy",
+    "F-start_task-2": "a task for an unknown agent is 404",
+    "F-start_task-3": "a task for an agent that is offline, or without a description, is 400",
+    "F-start_task-4": "a second task for an agent is 409",
+    "F-stop_task-1": "a task that was stopped has the time of its end, and its agent is idle",
+    "F-stop_task-2": "stopping at an unknown agent, or where no task runs, is 404",
+    "F-stop_task-3": "stopping at an agent that is not busy is 400",
+    "F-roles-1": "roles are what the project's template offers",
+    "F-roles-2": "a role has name, display_name and description",
+    "F-roles-3": "roles of an unknown project are 404",
+    "F-projects-1": "projects are templates of Coder, with five fields",
 }
 """What is promised, by id."""
 
-PENDING: frozenset[str] = frozenset()
+PENDING: frozenset[str] = frozenset(
+    {
+        "F-common-1",
+        "F-common-2",
+        "F-common-3",
+        "F-common-4",
+        "F-common-5",
+        "F-common-6",
+        "F-common-7",
+        "F-common-8",
+        "F-create_agent-1",
+        "F-create_agent-10",
+        "F-create_agent-2",
+        "F-create_agent-3",
+        "F-create_agent-4",
+        "F-create_agent-5",
+        "F-create_agent-6",
+        "F-create_agent-7",
+        "F-create_agent-8",
+        "F-create_agent-9",
+        "F-delete_agent-1",
+        "F-delete_agent-2",
+        "F-delete_agent-3",
+        "F-history-1",
+        "F-history-2",
+        "F-history-3",
+        "F-history-4",
+        "F-history-5",
+        "F-history-6",
+        "F-list_agents-1",
+        "F-list_agents-2",
+        "F-list_agents-3",
+        "F-projects-1",
+        "F-roles-1",
+        "F-roles-2",
+        "F-roles-3",
+        "F-show_agent-1",
+        "F-show_agent-2",
+        "F-show_agent-3",
+        "F-start_task-1",
+        "F-start_task-2",
+        "F-start_task-3",
+        "F-start_task-4",
+        "F-stop_task-1",
+        "F-stop_task-2",
+        "F-stop_task-3",
+    }
+)
 """Rows that no test shows yet. It may only shrink."""
 
 

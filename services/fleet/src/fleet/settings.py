@@ -24,6 +24,15 @@ class FleetSettings(Settings):
         (), description="who may use it: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: all"
     )
     fleet_ai_tokens: Names = Field((), description="ids of tokens whose holders are programs (source `ai_controller`)")
+    fleet_metadata: Names = Field(
+        (
+            "agent_spec=fleet_mcp_agent_spec",
+            "pull_request_url=fleet_mcp_pull_request_url",
+            "pull_request_status=fleet_mcp_pull_request_status",
+            "pull_request_check_status=fleet_mcp_pull_request_check_status",
+        ),
+        description="metadata of workspaces that callers see: Coder's key without its number, `=`, name for callers",
+    )
     fleet_extras: bool = Field(False, description="also offer wait_agent_task, which is not in the contract")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"

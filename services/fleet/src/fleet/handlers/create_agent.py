@@ -59,7 +59,7 @@ class CreateAgent:
         try:
             template = find_project(await self.coder.templates(), project)
         except NotFound as error:
-            raise Rejected(error.message, **error.facts) from error
+            raise Rejected(error.message, field="project") from error
         chosen = find_role(await self.coder.roles(template), role, project_name(template))
         workspace = await self._workspace(ctx.turn, name, template, chosen, spec, began)
         entry = await self._enter(ctx.turn, workspace, template, chosen, spec)
@@ -97,9 +97,7 @@ class CreateAgent:
         """Whether a workspace was made since we began, for this specification."""
         return workspace.created_at > began - _SKEW and await self.coder.prompt(workspace) == spec
 
-    async def _enter(
-        self, turn: Turn, workspace: Workspace, template: Template, role: Role, spec: str
-    ) -> FleetAgent:
+    async def _enter(self, turn: Turn, workspace: Workspace, template: Template, role: Role, spec: str) -> FleetAgent:
         """The agent's entry, with the first run on its specification as its task."""
         name, source = self.fleet.name_of(workspace), self.sources.of(turn)
         known = {"role": role.name, "project": project_name(template), "spec": spec}

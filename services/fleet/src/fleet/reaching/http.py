@@ -7,7 +7,7 @@ environment is used, and no cookie is kept.
 import asyncio
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -58,6 +58,8 @@ class Answer:
 class Http:
     """The client. `coder` is the base URL of Coder; requests to hosts that are not Coder's have no token.
 
+    `count` gets each request: `coder` or `terminal`, and the class of its status (`2xx`) or why it has none.
+
     Raises:
         Rejected: the URL or the token cannot be used (`field`).
     """
@@ -69,7 +71,9 @@ class Http:
         *,
         limits: Limits | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
+        count: Callable[[str, str], None] = lambda peer, result: None,
     ) -> None:
+        self._count = count
         self.base = _base(coder) if coder else None
         self.limits = limits or Limits()
         self.has_token = token is not None
@@ -120,9 +124,11 @@ class Http:
                 async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):
                     answer = await self._once(peer, method, url, params, body)
             except TimeoutError as error:
+                self._count(peer.kind, "timeout")
                 raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
             except (httpx2.TransportError, httpx2.DecodingError) as error:
                 reason, why = explain(error)
+                self._count(peer.kind, reason)
                 if pause is None or reason in _CERTAIN:
                     sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
                     raise peer.away(reason, why, sent=sent) from error
@@ -143,6 +149,7 @@ class Http:
                 read += part
                 if len(read) > self.limits.answer:
                     raise peer.unusable("too_large", f"answers with more than {self.limits.answer} bytes")
+            self._count(peer.kind, f"{answer.status_code // 100}xx")
             return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read))
 
     async def stream(self, peer: Peer, url: httpx2.URL) -> httpx2.Response:
@@ -158,9 +165,13 @@ class Http:
             async with asyncio.timeout(self.limits.request):
                 answer = await self._client.send(request, stream=True)
         except TimeoutError as error:
+            self._count(peer.kind, "timeout")
             raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
         except httpx2.TransportError as error:
-            raise peer.away(*explain(error)) from error
+            reason, why = explain(error)
+            self._count(peer.kind, reason)
+            raise peer.away(reason, why) from error
+        self._count(peer.kind, f"{answer.status_code // 100}xx")
         return answer
 
     def _headers(self, url: httpx2.URL) -> dict[str, str]:

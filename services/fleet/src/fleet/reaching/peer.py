@@ -22,6 +22,11 @@ class Peer:
     code: str
     origin: str
 
+    @property
+    def kind(self) -> str:
+        """`coder` or `terminal`, for metrics."""
+        return self.code.removesuffix("_unavailable")
+
     def away(self, reason: str, why: str, *, sent: bool = True) -> Unavailable:
         """The error for an answer that does not come. `why` ends the sentence."""
         kind = Unavailable if sent else NotSent

@@ -132,6 +132,4 @@ class _Teller:
 def _result(task: FleetTask, last: str) -> Result:
     answer = {"task": task_view(task), "reason": task.reason, "asks": task.asks, "last_message": last}
     text = json.dumps(answer, ensure_ascii=False)
-    return Result(
-        content=({"type": "text", "text": text},), structured=answer, is_error=task.status == "failed"
-    )
+    return Result(content=({"type": "text", "text": text},), structured=answer, is_error=task.status == "failed")

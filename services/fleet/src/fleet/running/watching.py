@@ -43,6 +43,7 @@ class Watcher:
     heard: int = -1
     last: str = ""
     _items: asyncio.Queue[_Item] = field(default_factory=asyncio.Queue[_Item])
+    _asked: bool = False
     _worked: bool = False
     _stable_since: float | None = None
 
@@ -75,6 +76,8 @@ class Watcher:
         match item:
             case Said():
                 self.heard = max(self.heard, item.id)
+                self._worked |= self._asked and item.role == "agent"
+                self._asked |= item.role == "user"
                 if item.role == "agent" and (text := item.text.strip()) and text != self.last:
                     self.last = text
                     self.tell(text.splitlines()[-1].strip())

@@ -1,0 +1,144 @@
+"""Schemas of the tools (`fleet-mcp-tools.md`).
+
+Those of arguments check presence and JSON types only: what a value may be is checked by the handlers, whose errors have
+the form of the contract.
+"""
+
+from typing import Any
+
+from pallas_contracts.agents import JsonObject
+
+_TEXT: JsonObject = {"type": "string"}
+_OPTIONAL: JsonObject = {"type": ["string", "null"]}
+_COUNT: JsonObject = {"type": "integer"}
+_TIME: JsonObject = {"type": "string", "description": "UTC, as YYYY-MM-DDTHH:MM:SSZ"}
+_MAYBE_TIME: JsonObject = {"type": ["string", "null"], "description": "UTC, as YYYY-MM-DDTHH:MM:SSZ"}
+_AGENT_STATUS: JsonObject = {"type": "string", "enum": ["busy", "idle", "offline"]}
+_TASK_STATUS: JsonObject = {"type": "string", "enum": ["pending", "running", "completed", "failed", "stopped"]}
+_SOURCE: JsonObject = {"type": "string", "enum": ["agent", "human", "ai_controller"]}
+
+
+def _object(**properties: Any) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _list(of: JsonObject) -> JsonObject:
+    return {"type": "array", "items": of}
+
+
+def _takes(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _text(description: str, **more: Any) -> JsonObject:
+    return {"type": "string", "description": description, **more}
+
+
+_METADATA: JsonObject = {
+    "type": "object",
+    "description": "What the workspace reports; what it does not report is left out",
+    "properties": {
+        "fleet_mcp_agent_spec": _TEXT,
+        "fleet_mcp_pull_request_url": _TEXT,
+        "fleet_mcp_pull_request_status": _TEXT,
+        "fleet_mcp_pull_request_check_status": _TEXT,
+    },
+    "required": ["fleet_mcp_agent_spec"],
+    "additionalProperties": _TEXT,
+}
+_AGENT = _object(
+    name=_TEXT,
+    workspace_id=_TEXT,
+    status=_AGENT_STATUS,
+    role=_TEXT,
+    project=_TEXT,
+    spec=_TEXT,
+    current_task=_OPTIONAL,
+    created_at=_TIME,
+    updated_at=_TIME,
+    metadata=_METADATA,
+)
+_TASK = _object(
+    id=_TEXT,
+    agent_name=_TEXT,
+    summary=_TEXT,
+    status=_TASK_STATUS,
+    source=_SOURCE,
+    created_at=_TIME,
+    started_at=_MAYBE_TIME,
+    completed_at=_MAYBE_TIME,
+)
+
+NOTHING = _takes()
+AGENT_NAME = _takes(("agent_name",), agent_name=_text("Name of the agent"))
+
+CREATE = _takes(
+    ("name", "project", "spec"),
+    name=_text("Unique agent name: 1 to 20 letters, digits and hyphens, such as Papi"),
+    project=_text("Project name, which is that of a Coder template, such as Setup"),
+    role=_text("Agent role, one of those that list_agent_roles has for the project", default="coder"),
+    spec=_text("What the agent is for: objective, context, deliverables. The agent begins with it at once"),
+)
+CREATED = _object(agent=_AGENT, message=_TEXT)
+
+LISTED = _object(
+    agents=_list(_object(name=_TEXT, status=_AGENT_STATUS, current_task=_OPTIONAL)),
+    total_count=_COUNT,
+)
+SHOWN = _object(agent=_AGENT)
+
+HISTORY = _takes(
+    ("agent_name",),
+    agent_name=_text("Name of the agent"),
+    page={"type": "integer", "description": "Page number, from 1", "default": 1},
+    page_size={"type": "integer", "description": "Tasks per page, at most 100", "default": 20},
+)
+HISTORY_PAGE = _object(tasks=_list(_TASK), total_count=_COUNT, page=_COUNT, page_size=_COUNT, total_pages=_COUNT)
+
+DELETED = _object(message=_TEXT, deleted_agent=_object(name=_TEXT, workspace_id=_TEXT))
+
+START = _takes(
+    ("agent_name", "task_description"),
+    agent_name=_text("Name of the agent"),
+    task_description=_text("What the agent is to do"),
+)
+STARTED = _object(
+    task=_object(
+        id=_TEXT,
+        agent_name=_TEXT,
+        summary=_TEXT,
+        status={"type": "string", "enum": ["running"]},
+        created_at=_TIME,
+        started_at=_TIME,
+    ),
+    agent_status={"type": "string", "enum": ["busy"]},
+    message=_TEXT,
+)
+STOPPED = _object(
+    task=_object(
+        id=_TEXT,
+        agent_name=_TEXT,
+        summary=_TEXT,
+        status={"type": "string", "enum": ["stopped"]},
+        source=_SOURCE,
+        created_at=_TIME,
+        started_at=_TIME,
+        completed_at=_TIME,
+    ),
+    agent_status={"type": "string", "enum": ["idle"]},
+    message=_TEXT,
+)
+
+PROJECT = _takes(("project",), project=_text("Project name, such as Setup"))
+ROLES = _object(roles=_list(_object(name=_TEXT, display_name=_TEXT, description=_TEXT)))
+PROJECTS = _object(
+    projects=_list(_object(name=_TEXT, display_name=_TEXT, description=_TEXT, template_id=_TEXT, template_name=_TEXT))
+)
+
+WAIT = _takes(
+    ("agent_name",),
+    agent_name=_text("Name of the agent"),
+    task_id=_text("Id of the task; by default the one that the agent has, or had last"),
+    seconds={"type": "number", "description": "How long to wait at most; not more than 50", "default": 30},
+)
+WAITED = _object(task=_TASK, ended={"type": "boolean"}, reason=_OPTIONAL, asks=_OPTIONAL)

@@ -1,0 +1,157 @@
+"""The tools of the agent (`fleet-mcp-tools.md`), in its order. Names of its later versions are aliases."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fleet.agent import schemas
+from fleet.agent.errors import error_result
+from fleet.coder.client import Coder
+from fleet.handlers.create_agent import CreateAgent
+from fleet.handlers.delete_agent import DeleteAgent
+from fleet.handlers.list_agents import list_agents
+from fleet.handlers.list_projects import list_projects, list_roles
+from fleet.handlers.show_agent import ShowAgent
+from fleet.handlers.show_history import DEFAULT_SIZE, ShowHistory
+from fleet.handlers.start_task import StartTask
+from fleet.handlers.stop_task import StopAgent
+from fleet.handlers.wait_task import DEFAULT, WaitTask
+from fleet.seeing.fleet import Fleet
+from fleet.seeing.projects import DEFAULT_ROLE
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import PallasError, Superseded
+from pallas_contracts.turns import Result
+from pallas_executor.functions.agent import FunctionAgent
+from pallas_executor.functions.context import CallContext
+
+_READS = {"readOnlyHint": True, "openWorldHint": True}
+_MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
+_DESTROYS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True}
+
+type _Run = Callable[[CallContext, JsonObject], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """What the tools do."""
+
+    fleet: Fleet
+    coder: Coder
+    create: CreateAgent
+    show: ShowAgent
+    history: ShowHistory
+    delete: DeleteAgent
+    start: StartTask
+    stop: StopAgent
+    wait: WaitTask
+
+
+def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
+    """The agent with its tools. `extras`: also those that are not in the contract."""
+    agent, does = FunctionAgent(), handlers
+    _add(
+        agent,
+        "create_agent",
+        "Create a new coding agent in a Coder workspace. It begins with its specification at once.",
+        (schemas.CREATE, schemas.CREATED, _MAKES),
+        lambda ctx, given: does.create.create(
+            ctx, given["name"], given["project"], given.get("role", DEFAULT_ROLE), given["spec"]
+        ),
+    )
+    _add(
+        agent,
+        "list_agents",
+        "List all agents in the fleet with their current status.",
+        (schemas.NOTHING, schemas.LISTED, _READS),
+        lambda ctx, given: list_agents(does.fleet),
+    )
+    _add(
+        agent,
+        "show_agent",
+        "Show detailed information about a specific agent.",
+        (schemas.AGENT_NAME, schemas.SHOWN, _READS),
+        lambda ctx, given: does.show.show(given["agent_name"]),
+    )
+    _add(
+        agent,
+        "show_agent_task_history",
+        "Show paginated task history for an agent, the latest task first.",
+        (schemas.HISTORY, schemas.HISTORY_PAGE, _READS),
+        lambda ctx, given: does.history.show(
+            given["agent_name"], int(given.get("page", 1)), int(given.get("page_size", DEFAULT_SIZE))
+        ),
+        aliases=("show_task_history",),
+    )
+    _add(
+        agent,
+        "delete_agent",
+        "Delete an agent and destroy its Coder workspace, also if it is busy.",
+        (schemas.AGENT_NAME, schemas.DELETED, _DESTROYS),
+        lambda ctx, given: does.delete.delete(ctx, given["agent_name"]),
+    )
+    _add(
+        agent,
+        "start_agent_task",
+        "Start a new task on an agent. Returns when the agent has begun; the task goes on by itself.",
+        (schemas.START, schemas.STARTED, _MAKES),
+        lambda ctx, given: does.start.start(ctx.turn, given["agent_name"], given["task_description"]),
+        aliases=("start_task",),
+    )
+    _add(
+        agent,
+        "stop_agent_task",
+        "Stop the currently running task on an agent.",
+        (schemas.AGENT_NAME, schemas.STOPPED, _DESTROYS),
+        lambda ctx, given: does.stop.stop(given["agent_name"]),
+        aliases=("cancel_agent_task", "cancel_task"),
+    )
+    _add(
+        agent,
+        "list_agent_roles",
+        "List all available agent roles for a specific project.",
+        (schemas.PROJECT, schemas.ROLES, _READS),
+        lambda ctx, given: list_roles(does.coder, given["project"]),
+        aliases=("list_roles",),
+    )
+    _add(
+        agent,
+        "list_agent_projects",
+        "List all available projects mapped to Coder templates.",
+        (schemas.NOTHING, schemas.PROJECTS, _READS),
+        lambda ctx, given: list_projects(does.coder),
+        aliases=("list_projects",),
+    )
+    if extras:
+        _add(
+            agent,
+            "wait_agent_task",
+            "Wait until a task of an agent has ended, for at most 50 seconds.",
+            (schemas.WAIT, schemas.WAITED, _READS),
+            lambda ctx, given: does.wait.wait(given["agent_name"], given.get("task_id"), given.get("seconds", DEFAULT)),
+        )
+    return agent
+
+
+def _add(
+    agent: FunctionAgent,
+    name: str,
+    description: str,
+    forms: tuple[JsonObject, JsonObject, JsonObject],
+    run: _Run,
+    *,
+    aliases: tuple[str, ...] = (),
+) -> None:
+    """Add a tool; `forms` are the schemas of its arguments and its answer, and its annotations."""
+
+    async def call(ctx: CallContext, arguments: JsonObject) -> Result:
+        try:
+            answer = await run(ctx, arguments)
+        except Superseded:
+            raise
+        except PallasError as error:
+            return error_result(error)
+        text = json.dumps(answer, ensure_ascii=False)
+        return Result(content=({"type": "text", "text": text},), structured=answer)
+
+    takes, answers, hints = forms
+    agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=hints, aliases=aliases)(call)

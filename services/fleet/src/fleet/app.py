@@ -1,0 +1,196 @@
+"""Builds the service: it offers the fleet as an agent, and watches the tasks of its coding agents."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from fleet.agent.definitions import CALLS, callers_of, fleet_definition, tasks_definition
+from fleet.agent.tools import Handlers, make_agent
+from fleet.coder.client import Coder
+from fleet.handlers.create_agent import CreateAgent
+from fleet.handlers.delete_agent import DeleteAgent
+from fleet.handlers.show_agent import ShowAgent, metadata_names
+from fleet.handlers.show_history import ShowHistory
+from fleet.handlers.start_task import StartTask
+from fleet.handlers.stop_task import StopAgent
+from fleet.handlers.wait_task import WaitTask
+from fleet.metrics import make_metrics
+from fleet.reaching.http import Http
+from fleet.running.finding import FindTask
+from fleet.running.lost import WatchWorkers
+from fleet.running.reconciling import Reconcile
+from fleet.running.run_task import TaskRuntime
+from fleet.running.stopping import StopTask
+from fleet.seeing.fleet import Fleet
+from fleet.seeing.snapshots import Snapshots
+from fleet.seeing.terminals import Terminals
+from fleet.settings import FleetSettings
+from fleet.sources import Sources
+from fleet.storing.agents import Agents
+from fleet.storing.ending import Ending
+from fleet.storing.tasks import Tasks
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.transport.kv import watch
+from pallas_bus.transport.polling import poll_now, polling
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import watch_claims
+from pallas_calls.worker_liveness import watch_workers
+from pallas_contracts.agents import Trouble
+from pallas_contracts.catalog import (
+    AGENTS,
+    DEAD_LETTERS,
+    FLEET,
+    FLEET_AGENT,
+    FLEET_AGENTS,
+    FLEET_TASKS,
+    FLEET_TASKS_AGENT,
+    FLEET_TEAM,
+    TURN_LOG,
+    TURN_QUEUE,
+    WORKERS,
+)
+from pallas_contracts.errors import Unavailable
+from pallas_executor.agent_runtime import HostedAgent
+from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.functions.runtime import FunctionRuntime
+from pallas_executor.publish_definitions import publish_definition
+from pallas_runtime.process import Process
+
+_RECONCILE_EVERY = 30.0
+_PUBLISH_EVERY = 60.0
+_LOOK_AGAIN = 5.0
+"""Seconds between two looks at a Coder that was away."""
+
+
+@dataclass(frozen=True)
+class FleetService:
+    """The running service."""
+
+    executor: Executor
+    fleet: Fleet
+    reconciling: "Reconciling"
+    http: None = None
+
+    async def drain(self) -> None:
+        """Take no more turns, end calls, and give the tasks that are watched to other replicas."""
+        await self.executor.drain()
+
+
+@asynccontextmanager
+async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[FleetService]:
+    """Connect, follow what is known of agents, and execute the turns of both agents.
+
+    Raises:
+        Rejected: a setting is invalid.
+    """
+    access, allow, names = (
+        Access.of(settings),
+        callers_of(settings.fleet_allow),
+        metadata_names(settings.fleet_metadata),
+    )
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        metrics = make_metrics(process.probes.metrics)
+        http = Http(settings.coder_url, settings.coder_token, count=metrics.requested)
+        stack.push_async_callback(http.close)
+        coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
+        bus = await enter(connect_when_possible(access, FLEET, instance=process.instance))
+        await enter(process.uses(bus))
+        everything = (FLEET_AGENTS, FLEET_TASKS, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        await declare(bus, *everything, replicas=settings.stream_replicas)
+        table = await enter(watch(bus, FLEET_AGENTS))
+        process.probes.checks["agents"] = lambda: None if table.synced.is_set() else "not read yet"
+        turns = execute_turns(
+            bus,
+            access,
+            process,
+            metrics.executor,
+            slots=settings.fleet_tasks + CALLS,
+            content_seconds=settings.content_seconds,
+        )
+        executor = await enter(turns)
+        agents, tasks = Agents(bus, table), Tasks(bus)
+        snapshots = Snapshots(coder, executor.presence_changed.set)
+        fleet = Fleet(snapshots, Terminals(coder), agents, frozenset(settings.fleet_apps), settings.fleet_prefix)
+        table.on_change(fleet.changed)
+        metrics.watch(lambda status: sum(n for known, n in fleet.counted.items() if known == status))
+        ending = Ending(agents, tasks)
+        stopping = StopTask(bus, coder, agents, ending)
+        finding = FindTask(bus, coder, agents, settings.fleet_prefix)
+        reconcile, sources = Reconcile(stopping, finding), Sources(frozenset(settings.fleet_ai_tokens))
+        deleting = DeleteAgent(bus, fleet, coder, agents, reconcile)
+        most, wait = settings.fleet_max_agents, settings.fleet_create_wait
+        handlers = Handlers(
+            fleet,
+            coder,
+            CreateAgent(bus, fleet, coder, deleting, sources, most, wait),
+            ShowAgent(fleet, coder, names),
+            ShowHistory(fleet, tasks),
+            deleting,
+            StartTask(fleet, stopping, finding, sources),
+            StopAgent(fleet, stopping, finding),
+            WaitTask(fleet, agents, tasks),
+        )
+        agent = make_agent(handlers, extras=settings.fleet_extras)
+        hosted = [
+            HostedAgent(fleet_definition(agent, allow), FunctionRuntime(FLEET_AGENT, agent, safe=True)),
+            HostedAgent(
+                tasks_definition(settings.fleet_tasks), TaskRuntime(coder, agents, ending), abandon=stopping.ended
+            ),
+        ]
+        await table.synced.wait()  # a task is looked for in the entries of agents
+        liveness = await enter(watch_workers(bus))
+        process.vital(liveness.keeping)
+        workers = WatchWorkers(bus, liveness)
+        table.on_change(workers.changed)
+        await enter(watch_claims(bus, workers.on_claim, team=FLEET_TEAM))
+        await executor.host(FLEET_TEAM, hosted)
+        for each in hosted:
+            publish = partial(publish_definition, bus, each.definition)
+            bus.spawn(poll_now(publish))
+            await enter(polling(bus, publish, _PUBLISH_EVERY))
+        reconciling = Reconciling(fleet, reconcile, workers)
+        bus.spawn(poll_now(workers.read))
+        await enter(process.running(reconciling.keep(), "reconciling"))
+        troubles = Troubles(agents=partial(_troubles, snapshots))
+        await enter(process.running(executor.send_presence(troubles), "presence"))
+        yield FleetService(executor, fleet, reconciling)
+
+
+@dataclass(frozen=True)
+class Reconciling:
+    """Makes rounds. While Coder is away it only looks whether it is back."""
+
+    fleet: Fleet
+    reconcile: Reconcile
+    workers: WatchWorkers
+
+    async def keep(self) -> None:
+        """Make a round now and every `_RECONCILE_EVERY` seconds, for ever."""
+        while True:
+            await poll_now(self.round)
+            await asyncio.sleep(_LOOK_AGAIN if self.fleet.snapshots.trouble is not None else _RECONCILE_EVERY)
+
+    async def round(self) -> None:
+        """Make one round.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        await self.workers.read()
+        try:
+            existing = await self.fleet.snapshots.get()
+            seen = await self.fleet.all()
+        except Unavailable:  # the presence says so
+            return
+        busy = [each.workspace for each in seen if each.status == "busy"]
+        await self.reconcile.round({workspace.id for workspace in existing}, busy)
+
+
+def _troubles(snapshots: Snapshots) -> dict[str, Trouble]:
+    trouble = snapshots.trouble
+    agents = (FLEET_AGENT, FLEET_TASKS_AGENT)
+    return {f"{FLEET_TEAM}.{agent}": trouble for agent in agents} if trouble is not None else {}

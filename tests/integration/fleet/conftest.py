@@ -1,0 +1,30 @@
+"""The lab of each test."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+
+import pytest
+from pallas_demo.coder import CoderStandIn, StandInSettings
+from tests.conftest import Connecting
+from tests.integration.fleet.lab import Lab
+from tests.integration.real_parts import OWNED
+
+from fleet.running import watching
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_contracts.catalog import GATEWAY
+
+
+@pytest.fixture
+async def lab(bus: Connecting, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Lab]:
+    """A lab without a replica yet. Watchers are less patient than in earnest."""
+    monkeypatch.setattr(watching, "STABLE_SECONDS", 0.4)
+    monkeypatch.setattr(watching, "_STARTING_SECONDS", 0.1)
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with (
+        CoderStandIn(StandInSettings(build_seconds=0.05)) as coder,
+        AsyncExitStack() as stack,
+        follow_turns(gateway) as feeds,
+    ):
+        yield Lab(gateway, feeds, nats_url, coder, stack)

@@ -12,6 +12,7 @@ _SOURCE = {"type": "prometheus", "uid": "prometheus"}
 _CHOSEN = 'team=~"$team", agent=~"$agent"'
 _OF_AGENT = f"{{{_CHOSEN}}}"
 _AGAIN = f'{{{_CHOSEN}, attempt="again"}}'
+_TASKS = '{team="fleet", agent="tasks"}'
 _WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
 
 
@@ -124,6 +125,22 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Connected agents", "short", {"{{instance}}": level("pallas_pool_connected_agents", "instance")}),
         Panel("Heartbeats", "ops", {"heartbeats": rate("pallas_pool_heartbeats_total")}),
         Panel("Answers that belong to no call", "ops", {"{{kind}}": rate("pallas_pool_stray_answers_total", "kind")}),
+    ),
+    "Coding agents": (
+        Panel("Coding agents by status", "short", {"{{status}}": level("pallas_fleet_agents", "status")}),
+        Panel(
+            "Requests to Coder and terminals",
+            "ops",
+            {"{{peer}} {{result}}": rate("pallas_fleet_requests_total", "peer", "result")},
+        ),
+        Panel(
+            "Tasks waiting and running",
+            "short",
+            {
+                "waiting": level("pallas_queue_turns_waiting", of=_TASKS),
+                "running": level("pallas_queue_turns_running", of=_TASKS),
+            },
+        ),
     ),
     "Who may read what": (
         Panel("Bearers refused, by reason", "ops", {"{{reason}}": rate("mcp_auth_failures_total", "reason")}),

@@ -33,6 +33,7 @@ GAUGES: dict[str, Together] = {
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
     "pallas_pool_connected_agents": "sum",
+    "pallas_fleet_agents": "max",
     "pallas_workspaces_unsent_events": "max",
     "pallas_workspaces_lag_seconds": "max",
     "pallas_workspaces_listening": "min",

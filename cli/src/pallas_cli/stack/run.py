@@ -210,6 +210,8 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
         library_search=plan.auth.library_search_url if plan.auth else None,
         pipelines=plan.pipelines_url,
         data_pool=plan.data_pool_url,
+        coder=plan.fleet.coder_url,
+        fleet=plan.fleet.url,
         workspaces=plan.auth.workspaces_url if plan.auth else None,
         data=str(plan.data),
         log=str(logs),

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
 import pytest
-from pallas_demo.coder import CoderStandIn, StandInSettings
 from tests.conftest import Connecting
 from tests.integration.fleet.lab import Lab
 from tests.integration.real_parts import OWNED
@@ -13,6 +12,7 @@ from fleet.running import watching
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import GATEWAY
+from pallas_demo.coder import CoderStandIn, StandInSettings
 
 
 @pytest.fixture

@@ -6,21 +6,24 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pallas_demo.coder import CoderStandIn
 from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import a_process, until
 
 from fleet.app import FleetService, build
+from fleet.coder.client import Coder
+from fleet.coder.model import Workspace
 from fleet.settings import FleetSettings
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.agents import JsonObject
+from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
+from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import Principal, Result, TurnRequested
+from pallas_demo.coder import CoderStandIn
 from pallas_runtime.process import Process
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
@@ -34,6 +37,18 @@ class Replica:
 
     service: FleetService
     process: Process
+    stack: AsyncExitStack
+    ended: bool = False
+
+    async def end(self) -> None:
+        """End it, as after a drain that took too long: what runs is given back."""
+        self.ended = True
+        await self.stack.aclose()
+
+    @property
+    def coder(self) -> Coder:
+        """Its client of Coder."""
+        return self.service.fleet.snapshots.coder
 
 
 @dataclass
@@ -52,15 +67,21 @@ class Lab:
         process = a_process("fleet")
         given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token} | settings
         environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
-        service = await self.stack.enter_async_context(build(FleetSettings.from_env(environ), process))
+        stack = await self.stack.enter_async_context(AsyncExitStack())
+        service = await stack.enter_async_context(build(FleetSettings.from_env(environ), process))
 
         async def hosted() -> bool:
             presence = await kv.get(self.bus, WORKERS, worker=process.instance)
             return presence is not None and len(presence.agents) == 2
 
         await until(hosted)
-        self.replicas.append(Replica(service, process))
+        self.replicas.append(Replica(service, process, stack))
         return self.replicas[-1]
+
+    @property
+    def any(self) -> Replica:
+        """A replica that runs."""
+        return next(each for each in self.replicas if not each.ended)
 
     async def submit(self, request: TurnRequested) -> Followed:
         """Submit a turn and follow it."""
@@ -108,12 +129,26 @@ class Lab:
 
     async def status(self, name: str, wanted: str) -> None:
         """Wait until an agent has a status."""
-        fleet = self.replicas[0].service.fleet
+        fleet = self.any.service.fleet
 
         async def look() -> bool:
             return (await fleet.find(name)).status == wanted
 
         await until(look, OUTCOME_SECONDS)
+
+    def known(self, name: str) -> FleetAgent | None:
+        """What a replica knows of an agent."""
+        return next((it for it in self.any.service.fleet.agents.all() if it.name == name), None)
+
+    async def presence(self, replica: Replica) -> WorkerPresence:
+        """What a replica says of itself."""
+        presence = await kv.get(self.bus, WORKERS, worker=replica.process.instance)
+        assert presence is not None
+        return presence
+
+    async def workspace(self, name: str) -> Workspace:
+        """The workspace of an agent."""
+        return (await self.any.service.fleet.find(name)).workspace
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

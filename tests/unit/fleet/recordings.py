@@ -100,7 +100,7 @@ def answering(answers: dict[str, Any], status: int = 200) -> httpx2.MockTranspor
         if request.url.path not in answers:
             return httpx2.Response(404, json=ROUTE_UNKNOWN)
         found = answers[request.url.path]
-        return found if isinstance(found, httpx2.Response) else httpx2.Response(status, json=found)
+        return found if isinstance(found, httpx2.Response) else httpx2.Response(status, text=json.dumps(found))
 
     return httpx2.MockTransport(answer)
 

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -108,13 +109,14 @@ async def _wanted(request: Request) -> dict[str, Any]:
     if not raw:
         raise Problem(400, "request body is required")
     try:
-        fields: Any = json.loads(raw)
+        given: Any = json.loads(raw)
         raw.decode()
     except ValueError as error:
         raise Problem(400, "validation failed", {"message": str(error), "location": "body"}) from None
     wrong: list[dict[str, Any]] = []
-    if not isinstance(fields, dict):
-        raise Problem(422, "validation failed", {"message": "expected object", "location": "body", "value": fields})
+    if not isinstance(given, dict):
+        raise Problem(422, "validation failed", {"message": "expected object", "location": "body", "value": given})
+    fields = cast("dict[str, Any]", given)
     for name in ("content", "type"):
         if name not in fields:
             text = f"expected required property {name} to be present"
@@ -153,17 +155,24 @@ async def _upload(request: Request) -> Response:
     terminal: Terminal = request.app.state.terminal
     if int(request.headers.get("content-length") or 0) > UPLOAD_LIMIT + 4096:
         raise Problem(413, "file size exceeds 10MB limit")
-    try:
-        file: Any = (await request.form()).get("file")
-    except HTTPException as error:
-        raise Problem(422, "validation failed", {"message": error.detail, "location": "body"}) from None
-    if file is None or isinstance(file, str):
-        raise Problem(422, "validation failed", {"message": "File required", "location": "file"})
-    content: bytes = await file.read()
-    if len(content) > UPLOAD_LIMIT:
-        raise Problem(413, "file size exceeds 10MB limit")
+    content, name = await _file(request)
     folder = terminal.folder / ".uploads" / uuid4().hex
     folder.mkdir(parents=True)
-    path = folder / (str(file.filename or "").replace("\x00", "").rpartition("/")[2].strip(".")[-100:] or "upload")
+    path = folder / (name.replace("\x00", "").rpartition("/")[2].strip(".")[-100:] or "upload")
     path.write_bytes(content)
     return _body(request, "UploadResponseBody", {"ok": True, "filePath": str(path)})
+
+
+async def _file(request: Request) -> tuple[bytes, str]:
+    """The file of a form, and its name. Raises Problem."""
+    try:
+        async with request.form() as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise Problem(422, "validation failed", {"message": "File required", "location": "file"})
+            content = await file.read()
+    except HTTPException as error:
+        raise Problem(422, "validation failed", {"message": error.detail, "location": "body"}) from None
+    if len(content) > UPLOAD_LIMIT:
+        raise Problem(413, "file size exceeds 10MB limit")
+    return content, file.filename or ""

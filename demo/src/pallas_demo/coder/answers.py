@@ -1,7 +1,7 @@
 """Coder's form of errors, and the reading of request bodies as Coder reads them."""
 
 import json
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -14,7 +14,7 @@ NOT_FOUND = "Resource not found or you do not have access to this resource"
 class Refusal(Exception):
     """An error answer: status, message, and maybe a detail and the fields that are wrong."""
 
-    def __init__(self, status: int, message: str, detail: str = "", **fields: str) -> None:
+    def __init__(self, status: int, message: str, detail: str = "", /, **fields: str) -> None:
         self.status = status
         self.body: dict[str, Any] = {"message": message}
         if detail:
@@ -56,6 +56,14 @@ def number_of(request: Request, name: str) -> int:
     return int(text)
 
 
+def flag_of(request: Request, name: str) -> bool:
+    """A boolean of the query."""
+    text = request.query_params.get(name, "").lower()
+    if text not in ("", "true", "false", "1", "0", "t", "f"):
+        raise Refusal(400, "Query parameters have invalid values.", **{name: f'Query param "{name}" must be a boolean'})
+    return text in ("true", "1", "t")
+
+
 class Body(BaseModel):
     """A request body; what it does not know is ignored, as Coder does."""
 
@@ -71,7 +79,8 @@ async def read[B: Body](request: Request, shape: type[B]) -> B:
     if given is None:
         given = {}
     if isinstance(given, dict):
-        given = {name: value for name, value in given.items() if value is not None}
+        fields = cast("dict[str, Any]", given)
+        given = {name: value for name, value in fields.items() if value is not None}
     try:
         return shape.model_validate_json(json.dumps(given))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The demo agent: a deterministic stand-in for a coding agent in a terminal. It writes files, types progress, obeys ESC.
+"""The demo agent, a deterministic stand-in for a coding agent in a terminal: writes files, types progress, obeys ESC.
 
 A prompt is a list of commands, one per line or parted by `;` (see `COMMANDS`); other text makes it work for 0.3 s. It
 keeps each prompt that it got in `.demo-agent/prompts` and each ESC in `.demo-agent/escapes`, so that a test can count
@@ -17,6 +17,7 @@ fail TEXT | pr URL [STATUS [CHECKS]] | crash | hang | ignore ESC once"""
 NOTES = ".demo-agent"
 SHOWN = 400
 FRAME = 0.1
+WAITING, BUSY = "\x1b]133;A\x1b\\", "\x1b]133;C\x1b\\"
 
 
 class Interrupted(Exception):
@@ -121,12 +122,14 @@ class Keys:
 
 
 def work(keys: Keys, seconds: float, *, quiet: bool = False) -> None:
-    """Be busy for a time, with a spinner."""
+    """Be busy for a time, with a spinner, or without any sign of it."""
+    if quiet:
+        show(WAITING)
     for frame in range(max(1, round(seconds / FRAME))):
         if not quiet:
             show(f"\rThinking {'|/-'[frame % 3]}.")
         keys.escaped(min(FRAME, seconds))
-    show("\r\x1b[K")
+    show(f"\r\x1b[K{BUSY if quiet else ''}")
 
 
 def seconds_of(text: str) -> float:
@@ -186,7 +189,7 @@ def do(keys: Keys, command: str) -> None:
 
 def take(keys: Keys, prompt: str) -> None:
     """Carry out a prompt."""
-    show("\r\n")
+    show(f"{BUSY}\n")
     if not prompt.strip():
         return
     note("prompts", prompt)
@@ -211,7 +214,7 @@ def main() -> None:
     show("\x1b[?2004hHello! I am the demo agent.\n")
     try:
         while True:
-            show("> ")
+            show(f"{WAITING}> ")
             take(keys, keys.prompt())
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, saved)

@@ -13,6 +13,11 @@ type Mode = Literal["none", "refuse", "hang", "reset", "bad_gateway", "html", "e
 
 SIGNED_OUT = "You are signed out or your session has expired. Please sign in again to continue."
 _PAGE = "<!DOCTYPE html><html><head><title>{0}</title></head><body><h1>{0}</h1></body></html>"
+_ANSWERS: dict[str, Response] = {
+    "bad_gateway": HTMLResponse(_PAGE.format("502 Bad Gateway"), 502),
+    "html": HTMLResponse(_PAGE.format("Sign in"), 200),
+    "expired": JSONResponse({"message": SIGNED_OUT, "detail": "API key has expired."}, 401),
+}
 
 
 class Fault(BaseModel):
@@ -50,23 +55,15 @@ class Faults:
         """Serve a request, or fail."""
         fault, over = self.fault, self._over
         if scope["type"] != "http" or scope["path"].startswith("/_stand-in/") or not self._strikes(scope):
-            return await self._app(scope, receive, send)
-        answer: Response
-        match fault.mode:
-            case "hang":
+            await self._app(scope, receive, send)
+        elif fault.mode in _ANSWERS:
+            await _ANSWERS[fault.mode](scope, receive, send)
+        elif fault.mode == "lose_answer":
+            await self._late(fault, scope, receive, send)
+        else:
+            if fault.mode == "hang":
                 await over.wait()
-                return self._reset(scope)
-            case "reset":
-                return self._reset(scope)
-            case "bad_gateway":
-                answer = HTMLResponse(_PAGE.format("502 Bad Gateway"), 502)
-            case "html":
-                answer = HTMLResponse(_PAGE.format("Sign in"), 200)
-            case "expired":
-                answer = JSONResponse({"message": SIGNED_OUT, "detail": "API key has expired."}, 401)
-            case _:
-                return await self._lose(fault, scope, receive, send)
-        return await answer(scope, receive, send)
+            self._reset(scope)
 
     def _strikes(self, scope: Scope) -> bool:
         fault = self.fault
@@ -78,7 +75,7 @@ class Faults:
             self._left -= 1
         return True
 
-    async def _lose(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _late(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what is asked, then answer late or break the connection."""
         kept: list[Message] = []
 
@@ -86,8 +83,9 @@ class Faults:
             kept.append(message)
 
         await self._app(scope, receive, keep)
-        if not fault.delay:
-            return self._reset(scope)
-        await asyncio.sleep(fault.delay)
-        for message in kept:
-            await send(message)
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+            for message in kept:
+                await send(message)
+        else:
+            self._reset(scope)

@@ -4,12 +4,12 @@ import re
 import secrets
 from urllib.parse import quote
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pallas_demo.coder.workspaces import Workspaces
-from pallas_demo.coder.world import APP, USER_NAME, Workspace
+from pallas_demo.coder.world import APP, USER_NAME
 
 _PATH = re.compile(r"/@(?P<owner>[^/]+)/(?P<workspace>[^/.]+)(\.(?P<agent>[^/]+))?/apps/(?P<slug>[^/]+)(?P<rest>/.*)?")
 _HOST = re.compile(r"(?P<slug>[a-z0-9-]+?)--(?P<agent>[^.]+?)--(?P<workspace>[^.]+?)--(?P<owner>[^.]+?)(?P<zone>\..+)")
@@ -26,18 +26,17 @@ class Proxy:
         found = self._found(scope) if scope["type"] == "http" else None
         if found is None:
             return await self._app(scope, receive, send)
-        request = Request(scope)
-        if not signed_in(request, self._all.settings.token):
+        if not signed_in(HTTPConnection(scope), self._all.settings.token):
             answer = RedirectResponse(f"/login?redirect={quote(scope['path'])}", 303)
             return await answer(scope, receive, send)
         if found["rest"] is None:
             return await RedirectResponse(f"{scope['path']}/", 307)(scope, receive, send)
-        workspace = self._all.world.named(found["workspace"])
+        workspace = self._all.world.named(found["workspace"] or "")
         agent = found["agent"] or "main"
         if workspace is None or found["owner"] not in ("me", USER_NAME) or (found["slug"], agent) != (APP, "main"):
             return await _page(404, "Application Not Found")(scope, receive, send)
         running = self._all.running.get(workspace.id)
-        if not _answers(workspace) or running is None or running.terminal.exit_code is not None:
+        if workspace.state != "running" or running is None or running.terminal.exit_code is not None:
             return await _page(502, "Bad Gateway")(scope, receive, send)
         path = found["rest"]
         return await running.api({**scope, "path": path, "raw_path": path.encode(), "root_path": ""}, receive, send)
@@ -51,15 +50,11 @@ class Proxy:
         return path.groupdict() if path else None
 
 
-def signed_in(request: Request, token: str) -> bool:
+def signed_in(request: HTTPConnection, token: str) -> bool:
     """Whether a request has the session token, in a header, a cookie, or the query."""
     name = "coder_session_token"
     given = request.headers.get("coder-session-token") or request.cookies.get(name) or request.query_params.get(name)
     return given is not None and secrets.compare_digest(given.encode(), token.encode())
-
-
-def _answers(workspace: Workspace) -> bool:
-    return workspace.state == "running"
 
 
 def _page(status: int, title: str) -> HTMLResponse:

@@ -4,7 +4,8 @@ import re
 
 import pyte
 
-_PROMPT = re.compile(r"^\s*[│┃|]?\s*[>❯]\s*[│┃|]?\s*$")
+_ARROWS = ">\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_PROMPT = re.compile(rf"^\s*[│┃|]?\s*[{_ARROWS}]\s*[│┃|]?\s*$")
 _RULE = re.compile(r"^\s*[╭╰─━╯╮]+\s*$")
 _LAST_LINES = 6
 
@@ -64,7 +65,7 @@ def _without_typed(lines: list[str], typed: str) -> list[str]:
             return lines[row + 1 :]
         if len(seen) > len(wanted) + 4:
             break
-    first = "".join(lines[0].split()).lstrip(">❯") if lines else ""
+    first = "".join(lines[0].split()).lstrip(_ARROWS) if lines else ""
     return lines[1:] if first and wanted.startswith(first.removesuffix("…")) else lines
 
 

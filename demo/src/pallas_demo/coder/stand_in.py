@@ -8,19 +8,21 @@ from typing import Literal, Self
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pallas_demo.coder.agent_routes import Agents
 from pallas_demo.coder.answers import Refusal, no_route, refused
+from pallas_demo.coder.catalogue_routes import Catalogue
 from pallas_demo.coder.faults import SIGNED_OUT, Fault, Faults
 from pallas_demo.coder.listener import Listener
 from pallas_demo.coder.proxy import Proxy, signed_in
-from pallas_demo.coder.routes import Api
 from pallas_demo.coder.settings import StandInSettings
 from pallas_demo.coder.task_routes import Tasks
 from pallas_demo.coder.terminal import Terminal
+from pallas_demo.coder.workspace_routes import Api
 from pallas_demo.coder.workspaces import Workspaces
 from pallas_demo.coder.world import Workspace
 
@@ -35,17 +37,14 @@ class SignedIn:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or answer 401."""
-        if scope["type"] == "http" and scope["path"].startswith("/api/") and not scope["path"].startswith(_OPEN):
-            request = Request(scope)
-            given = "coder-session-token" in request.headers or "coder_session_token" in request.cookies
-            if not signed_in(request, self._token):
-                why = (
-                    "API key is invalid."
-                    if given
-                    else 'Cookie "coder_session_token" or query parameter must be provided.'
-                )
-                return await JSONResponse({"message": SIGNED_OUT, "detail": why}, 401)(scope, receive, send)
-        return await self._app(scope, receive, send)
+        path = scope.get("path", "")
+        if not path.startswith("/api/") or path.startswith(_OPEN) or signed_in(HTTPConnection(scope), self._token):
+            return await self._app(scope, receive, send)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008})
+        given = {b"coder-session-token", b"cookie"} & {name for name, _ in scope["headers"]}
+        why = "API key is invalid." if given else 'Cookie "coder_session_token" or query parameter must be provided.'
+        return await JSONResponse({"message": SIGNED_OUT, "detail": why}, 401)(scope, receive, send)
 
 
 class AgentHandle:
@@ -167,9 +166,12 @@ class CoderStandIn:
         return AgentHandle(self.workspaces, workspace)
 
     def _routes(self) -> list[BaseRoute]:
-        api = Api(self.workspaces, lambda: self.url)
+        api = Api(self.workspaces)
         generation = self.settings.generation
-        routes = api.routes() + (Tasks(api, old=False).routes() if generation in ("both", "v2") else [])
+        routes = [*Catalogue(self.workspaces, lambda: self.url).routes(), *api.routes()]
+        routes.append(Mount("/workspaceagents", routes=Agents(self.workspaces).routes()))
+        if generation in ("both", "v2"):
+            routes += Tasks(api, old=False).routes()
         found: list[BaseRoute] = [Mount("/api/v2", routes=routes)]
         if generation in ("both", "experimental"):
             found.append(Mount("/api/experimental", routes=Tasks(api, old=True).routes()))

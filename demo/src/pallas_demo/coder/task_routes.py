@@ -10,9 +10,10 @@ from starlette.routing import BaseRoute, Route
 
 from pallas_demo.coder import views
 from pallas_demo.coder.answers import NOT_FOUND, Body, Refusal, read, uuid_of
-from pallas_demo.coder.routes import Api, Uuid, known_user
+from pallas_demo.coder.catalogue_routes import known_user
 from pallas_demo.coder.terminal import Refused
 from pallas_demo.coder.views import Json
+from pallas_demo.coder.workspace_routes import Api, Uuid
 from pallas_demo.coder.workspaces import Running
 from pallas_demo.coder.world import ORGANISATION, SPEC, USER, USER_NAME, Workspace, template_of, valid_name
 
@@ -125,7 +126,7 @@ class Tasks:
             hint = "Please stop the task's workspace before updating the input."
             raise Refusal(409, "Unable to update task input, task must be paused.", hint)
         workspace.build.parameters[SPEC] = text
-        workspace.prompted = ""
+        workspace.prompted = False
         self.api.all.touch()
         return Response(status_code=204)
 

@@ -5,6 +5,7 @@ Nothing polls: a screen is looked at when the program wrote, so an idle terminal
 
 import asyncio
 import os
+import re
 import signal
 import termios
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -21,6 +22,9 @@ type Event = tuple[str, dict[str, object]]
 
 _FRAME = 0.025
 _READ = 16384
+_MARK = re.compile(rb"\x1b\]133;([AC])")
+"""Semantic prompts (OSC 133): A before a prompt, C before output. A program that has them tells when it is busy; of
+others AgentAPI can only tell whether their screen moves."""
 _OPEN_TTY = 'tty=$1; shift; exec "$@" 0<>"$tty" 1>&0 2>&0'
 """The leader of a session that opens a terminal gets it as its controlling terminal."""
 
@@ -42,21 +46,28 @@ class Terminal:
         self.status: Status = "running"
         self.messages: list[dict[str, object]] = []
         self.exit_code: int | None = None
+        self.ready = False  # once the program waited for input, and its first prompt was typed
+        self._prompt = ""
         self.folder = Path()
         self._changed = changed
         self._screen = Screen(settings.columns, settings.rows)
         self._before: list[str] = []
         self._typed = ""
         self._typing = False
+        self._marked = self._busy = False
+        self._begun = 0
+        self._tail = b""  # too short to hold a mark
         self._lock = asyncio.Lock()
         self._wrote = asyncio.Event()
         self._listeners: set[asyncio.Queue[Event | None]] = set()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._say("agent", "")
 
-    async def start(self, command: tuple[str, ...], folder: Path, environment: dict[str, str], limits: str) -> None:
-        """Run a command in a new session with this terminal, in a folder."""
-        self.folder = folder
+    async def start(
+        self, command: tuple[str, ...], folder: Path, environment: dict[str, str], limits: str, prompt: str = ""
+    ) -> None:
+        """Run a command in a new session with this terminal, in a folder, and type a prompt when it waits for one."""
+        self.folder, self._prompt = folder, prompt.strip()
         self._fd, tty = os.openpty()
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(tty, (self.settings.rows, self.settings.columns))
@@ -88,15 +99,26 @@ class Terminal:
                 raise Refused("message must not be empty")
             if self.status != "stable" or self.exit_code is not None:
                 raise Refused("message can only be sent when the agent is waiting for user input")
-            with self._silence():
-                before = self._screen.lines()
-                self._turn("running")
-                await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
-                await self._quiet()
-                await self.press("\r")
-                await self._quiet()
-                self._before, self._typed = before, text
-                self._say("user", text)
+            await self._type(text)
+
+    async def _type(self, text: str) -> None:
+        with self._silence():
+            before = self._screen.lines()
+            self._turn("running")
+            await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
+            await self._quiet()
+            begun = self._begun
+            await self.press("\r")
+            await self._quiet(lambda: not self._marked or self._begun > begun)
+            self._before, self._typed = before, text
+            self._say("user", text)
+
+    async def _type_first(self, text: str) -> None:
+        async with self._lock:
+            with suppress(Refused):
+                await self._type(text)
+        self.ready = True
+        self._changed()
 
     async def press(self, keys: str) -> None:
         """Write keys as they are."""
@@ -134,12 +156,15 @@ class Terminal:
             self._after(_FRAME, self._look)
             self._after(self.settings.stable_after, self._settled)
 
-    async def _quiet(self) -> None:
-        """Wait until the program wrote something and then paused."""
+    async def _quiet(self, enough: Callable[[], bool] = lambda: True) -> None:
+        """Wait until the program wrote something, and enough, and then paused."""
         self._wrote.clear()
         try:
             async with asyncio.timeout(self.settings.start_timeout):
                 await self._wrote.wait()
+                while not enough() and self.exit_code is None:
+                    self._wrote.clear()
+                    await self._wrote.wait()
                 while self._wrote.is_set() and self.exit_code is None:
                     self._wrote.clear()
                     await asyncio.sleep(self.settings.quiet_after)
@@ -156,6 +181,10 @@ class Terminal:
             asyncio.get_running_loop().remove_reader(self._fd)
             return False
         self._screen.feed(data)
+        read, self._tail = self._tail + data, (self._tail + data)[-6:]
+        for mark in _MARK.findall(read):
+            self._marked, self._busy = True, mark == b"C"
+            self._begun += self._busy
         self._wrote.set()
         if self._look not in self._timers:
             self._after(_FRAME, self._look)
@@ -178,8 +207,14 @@ class Terminal:
 
     def _settled(self) -> None:
         self._timers.pop(self._settled, None)
-        if not self._typing:
-            self._look()
+        if self._typing or self._busy:
+            return
+        self._look()
+        if self._prompt:
+            self._first = asyncio.create_task(self._type_first(self._prompt))
+            self._prompt = ""
+        else:
+            self.ready = True
             self._turn("stable")
 
     def _after(self, seconds: float, call: Callable[[], None]) -> None:

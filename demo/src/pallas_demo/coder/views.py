@@ -39,7 +39,8 @@ def user() -> Json:
     return {
         "id": USER, "username": USER_NAME, "name": "Owner", "email": "owner@example.com", "avatar_url": AVATAR,
         "created_at": EPOCH, "updated_at": EPOCH, "last_seen_at": EPOCH, "status": "active", "login_type": "password",
-        "theme_preference": "", "organization_ids": [ORGANISATION], "roles": [{"name": "owner", "display_name": "Owner"}],
+        "theme_preference": "", "organization_ids": [ORGANISATION],
+        "roles": [{"name": "owner", "display_name": "Owner"}],
     }  # fmt: skip
 
 
@@ -87,19 +88,15 @@ def presets(one: Template, lower: bool) -> list[Json]:
         {
             "ID": preset.id, "Name": preset.name, "Default": preset.default, "DesiredPrebuildInstances": 0,
             "Description": "", "Icon": "",
-            "Parameters": [{"Name": name, "Value": value} for name, value in preset.parameters.items()],
+            "Parameters": [_spelt({"Name": name, "Value": value}, lower) for name, value in preset.parameters.items()],
         }
         for preset in one.presets
     ]  # fmt: skip
-    return _lower(found) if lower else found
+    return [_spelt(preset, lower) for preset in found]
 
 
-def _lower(found: Any) -> Any:
-    if isinstance(found, list):
-        return [_lower(one) for one in found]
-    if isinstance(found, dict):
-        return {("id" if name == "ID" else name[0].lower() + name[1:]): _lower(one) for name, one in found.items()}
-    return found
+def _spelt(found: Json, lower: bool) -> Json:
+    return {"id" if name == "ID" else name[0].lower() + name[1:]: found[name] for name in found} if lower else found
 
 
 def build(workspace: Workspace, one: Build, agent: Json | None) -> Json:
@@ -246,7 +243,8 @@ def task(one: Workspace, agent: Json | None, lag: float, *, old: bool) -> Json:
     return found | {
         "status": status, "current_state": state, "workspace_status": one.state, "workspace_name": one.name,
         "workspace_build_number": one.build.number, "template_version_id": one.build.version,
-        "workspace_app_id": one.app if agent else None, "owner_avatar_url": AVATAR, "display_name": one.title or one.name,
+        "workspace_app_id": one.app if agent else None, "owner_avatar_url": AVATAR,
+        "display_name": one.title or one.name,
     }  # fmt: skip
 
 

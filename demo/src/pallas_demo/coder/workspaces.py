@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from pallas_demo.coder.agentapi import agent_api
 from pallas_demo.coder.settings import StandInSettings
-from pallas_demo.coder.terminal import Refused, Terminal, now
+from pallas_demo.coder.terminal import Terminal, now
 from pallas_demo.coder.views import Json, agent
 from pallas_demo.coder.world import APP, USER_NAME, AppStatus, Build, State, Workspace, World
 
@@ -26,11 +26,12 @@ def sandbox(folder: Path) -> tuple[str, ...]:
     program = shutil.which("bwrap")
     wall = (
         "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev",
-        "--proc", "/proc", "--tmpfs", "/tmp", "--bind", str(folder), str(folder), "--chdir", str(folder),
+        "--proc", "/proc", "--tmpfs", "/tmp",  # noqa: S108
+ "--bind", str(folder), str(folder), "--chdir", str(folder),
     )  # fmt: skip
     if program is None:
         return ()
-    tried = subprocess.run([program, *wall, "true"], capture_output=True, check=False, timeout=10)
+    tried = subprocess.run([program, *wall, "true"], capture_output=True, check=False, timeout=10)  # noqa: S603
     return (program, *wall) if tried.returncode == 0 else ()
 
 
@@ -121,7 +122,7 @@ class Workspaces:
             return
         if old := self.running.pop(workspace.id, None):
             await old.terminal.close()
-        if workspace.template.fails and not (build.transition == "delete"):
+        if workspace.template.fails and build.transition != "delete":
             build.status, build.error = "failed", "terraform apply: exit status 1"
         else:
             build.status = "succeeded"
@@ -144,27 +145,21 @@ class Workspaces:
         }  # fmt: skip
         wall = await asyncio.to_thread(sandbox, folder) if self.settings.sandbox else ()
         self.running[workspace.id] = running
-        await running.terminal.start((*wall, *self.settings.program), folder, environment, self.settings.limits)
+        prompt = "" if workspace.prompted else workspace.spec
+        workspace.prompted = True
+        command = (*wall, *self.settings.program)
+        await running.terminal.start(command, folder, environment, self.settings.limits, prompt)
 
     def _moved(self, running: Running) -> None:
-        """The status of a program changed. The first time that it waits, the spec is typed."""
+        """The status of a program changed."""
         workspace, terminal = running.workspace, running.terminal
         if self.running.get(workspace.id) is not running:
             return
-        if not running.ready_at and terminal.status == "stable":
+        if not running.ready_at and terminal.ready:
             running.ready_at = now()
-            if workspace.spec and not workspace.prompted:
-                workspace.prompted = workspace.build.id
-                self._soon(self._prompt(running))
         if running.ready_at and terminal.exit_code is None:
             last = workspace.status_now()
             state = _STATES[terminal.status]
             if last is None or (last.state != state and not (state == "idle" and last.state == "failure")):
                 self.report(workspace, AppStatus(state=state, message=last.message if last else ""))
         self.touch()
-
-    async def _prompt(self, running: Running) -> None:
-        try:
-            await running.terminal.send(running.workspace.spec)
-        except Refused:
-            self.touch()

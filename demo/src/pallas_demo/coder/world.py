@@ -1,4 +1,4 @@
-"""What the stand-in knows: one organisation and user, templates, workspaces with their builds. Kept in a file if asked."""
+"""What the stand-in knows: one organisation, one user, templates, and workspaces with their builds."""
 
 import re
 from datetime import datetime
@@ -119,7 +119,7 @@ class Workspace(BaseModel):
     token: str = Field(default_factory=lambda: str(uuid4()))
     created_at: str = Field(default_factory=now)
     title: str = ""
-    prompted: str = ""  # the id of the build in which the spec was typed
+    prompted: bool = False  # whether the spec was typed
 
     @property
     def build(self) -> Build:
@@ -171,7 +171,7 @@ class World(BaseModel):
 
     @classmethod
     def load(cls, path: Path | None) -> Self:
-        """What a file holds. Programs do not outlive the stand-in: what was on is stopped, what was under way failed."""
+        """What a file holds. Programs do not outlive the stand-in: workspaces that were on are stopped."""
         if path is None or not path.exists():
             return cls()
         world = cls.model_validate_json(path.read_bytes())

@@ -72,6 +72,7 @@ class FleetService:
     executor: Executor
     fleet: Fleet
     reconciling: "Reconciling"
+    workers: WatchWorkers
     http: None = None
 
     async def drain(self) -> None:
@@ -157,7 +158,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         await enter(process.running(reconciling.keep(), "reconciling"))
         troubles = Troubles(agents=partial(_troubles, snapshots))
         await enter(process.running(executor.send_presence(troubles), "presence"))
-        yield FleetService(executor, fleet, reconciling)
+        yield FleetService(executor, fleet, reconciling, workers)
 
 
 @dataclass(frozen=True)

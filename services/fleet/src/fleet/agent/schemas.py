@@ -79,7 +79,8 @@ CREATE = _takes(
     role=_text("Agent role, one of those that list_agent_roles has for the project", default="coder"),
     spec=_text("What the agent is for: objective, context, deliverables. The agent begins with it at once"),
 )
-CREATED = _object(agent=_AGENT, message=_TEXT)
+_NEW_AGENT = _AGENT | {"properties": _AGENT["properties"] | {"status": {"type": "string", "enum": ["idle"]}}}
+CREATED = _object(agent=_NEW_AGENT, message=_TEXT)
 
 LISTED = _object(
     agents=_list(_object(name=_TEXT, status=_AGENT_STATUS, current_task=_OPTIONAL)),

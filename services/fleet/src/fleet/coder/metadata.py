@@ -58,6 +58,8 @@ async def _items(rest: Rest, agent: str) -> list[_Item]:
             return []
         if stream.status_code != 200:
             raise rest.refused(Answer(stream.status_code, "", b""))
+        if not rest.http.has_events(stream):
+            raise rest.peer.unusable("not_json", "answers with something that is not a stream of events", status=200)
         async with asyncio.timeout(SECONDS):
             async for event in httpx2.EventSource(stream, max_event_size=rest.http.limits.answer):
                 if event.event == "data":

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasPath, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+)
 
 type Text = Annotated[str, BeforeValidator(lambda given: "" if given is None else given)]
 type Moment = Annotated[AwareDatetime, AfterValidator(lambda given: given.astimezone(UTC))]
@@ -65,12 +74,18 @@ class WorkspaceAgent(_Read):
         return self.status == "connected" and self.lifecycle == "ready"
 
 
+class _Resource(_Read):
+    agents: Annotated[tuple[WorkspaceAgent, ...], BeforeValidator(_listed)] = ()
+
+
+_RESOURCES = TypeAdapter(tuple[_Resource, ...])
+
+
 def _agents(given: Any) -> Any:
-    """The agents of resources; given agents are left as they are."""
-    if not isinstance(given, list):
-        return _listed(given)
-    resources: list[Any] = given  # pyright: ignore[reportUnknownVariableType]
-    return [agent for one in resources for agent in _listed(one.get("agents") if isinstance(one, dict) else one)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    """The agents of the resources in an answer; agents that are given as such are left as they are."""
+    if isinstance(given, tuple):
+        return given  # pyright: ignore[reportUnknownVariableType]
+    return tuple(agent for resource in _RESOURCES.validate_python(_listed(given)) for agent in resource.agents)
 
 
 def _build(*path: str) -> AliasPath:

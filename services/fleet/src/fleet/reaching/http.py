@@ -7,8 +7,10 @@ environment is used, and no cookie is kept.
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -16,10 +18,8 @@ import httpx2
 from pydantic import SecretStr
 
 from fleet.reaching.peer import Peer, explain
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import Rejected, Unavailable
 
-TRIES = 3
-_PAUSES = 0.1, 0.4
 _AGAIN = frozenset({502, 503, 504})
 _CERTAIN = frozenset({"certificate", "address", "timeout"})
 """What a second try does not change, or has no time for."""
@@ -39,11 +39,15 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of requests: seconds for one try, seconds for a call with all its tries, bytes of an answer."""
+    """Bounds of requests: seconds for one try, seconds for a call with all its tries, bytes of an answer.
+
+    `pauses` are the seconds before the second try of a GET, and before the third.
+    """
 
     request: float = 10.0
     call: float = 12.0
     answer: int = 16 * 1024 * 1024
+    pauses: tuple[float, ...] = (0.1, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Http:
         self._client = httpx2.AsyncClient(
             transport=transport
             or httpx2.AsyncHTTPTransport(
-                verify=httpx2.create_ssl_context(trust_env=False),
+                verify=_trusted(),
                 trust_env=False,
                 limits=pool,
                 socket_options=_KEEPALIVE,
@@ -118,30 +122,28 @@ class Http:
         Raises:
             Unavailable: there is no answer (`NotSent`: and no connection), or it is too large.
         """
-        deadline = asyncio.get_running_loop().time() + self.limits.call
-        for pause in (*_PAUSES, None) if method == "GET" else (None,):
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.limits.call
+        for pause in (*self.limits.pauses, None) if method == "GET" else (None,):
+            last = pause is None or clock() + pause >= deadline
             try:
-                async with asyncio.timeout_at(deadline), asyncio.timeout(self.limits.request):
+                async with asyncio.timeout_at(deadline):
                     answer = await self._once(peer, method, url, params, body)
-            except TimeoutError as error:
-                self._count(peer.kind, "timeout")
-                raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
-            except (httpx2.TransportError, httpx2.DecodingError) as error:
-                reason, why = explain(error)
-                self._count(peer.kind, reason)
-                if pause is None or reason in _CERTAIN:
-                    sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                    raise peer.away(reason, why, sent=sent) from error
+            except (TimeoutError, httpx2.TransportError, httpx2.DecodingError) as error:
+                failure = self._failure(peer, error)
+                if last or failure.facts["reason"] in _CERTAIN:
+                    raise failure from error
             else:
-                if pause is None or answer.status not in _AGAIN:
+                if last or answer.status not in _AGAIN:
                     return answer
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause or 0)
         raise AssertionError("the last try returns or raises")
 
     async def _once(
         self, peer: Peer, method: str, url: httpx2.URL, params: Mapping[str, str | int] | None, body: Any
     ) -> Answer:
-        async with self._client.stream(method, url, params=params, json=body, headers=self._headers(url)) as answer:
+        asked = self._client.stream(method, url, params=params, json=body, headers=self._headers(url))
+        async with asyncio.timeout(self.limits.request), asked as answer:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
                 raise peer.unusable("compressed", "answers in a compressed form that was not asked for")
             read = bytearray()
@@ -164,15 +166,24 @@ class Http:
         try:
             async with asyncio.timeout(self.limits.request):
                 answer = await self._client.send(request, stream=True)
-        except TimeoutError as error:
-            self._count(peer.kind, "timeout")
-            raise peer.away("timeout", f"no answer within {self.limits.request:g} s") from error
-        except httpx2.TransportError as error:
-            reason, why = explain(error)
-            self._count(peer.kind, reason)
-            raise peer.away(reason, why) from error
+        except (TimeoutError, httpx2.TransportError) as error:
+            raise self._failure(peer, error) from error
         self._count(peer.kind, f"{answer.status_code // 100}xx")
         return answer
+
+    def _failure(self, peer: Peer, error: Exception) -> Unavailable:
+        reason, why = explain(error)
+        if isinstance(error, TimeoutError):
+            reason, why = "timeout", f"no answer within {self.limits.request:g} s"
+        self._count(peer.kind, reason)
+        sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+        return peer.away(reason, why, sent=sent)
+
+    @staticmethod
+    def has_events(answer: httpx2.Response) -> bool:
+        """Whether an answer is a stream of events."""
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return answer.status_code == 200 and kind == "text/event-stream"
 
     def _headers(self, url: httpx2.URL) -> dict[str, str]:
         if self._token is None or not self._is_coders(url):
@@ -187,6 +198,11 @@ class Http:
             return True
         address = url.host if url.port is None else f"{url.host}:{url.port}"
         return self._apps is not None and self._apps.fullmatch(address.lower()) is not None
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 def _base(text: str) -> httpx2.URL:

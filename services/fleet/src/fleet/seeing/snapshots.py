@@ -17,7 +17,7 @@ class Snapshots:
     """The latest list. `trouble` is what was wrong with Coder when it was last asked; `on_trouble` hears of changes."""
 
     def __init__(self, coder: Coder, on_trouble: Callable[[], None] = lambda: None) -> None:
-        self._coder = coder
+        self.coder = coder
         self._on_trouble = on_trouble
         self._known: tuple[Workspace, ...] = ()
         self._began = self._forgotten = float("-inf")
@@ -46,7 +46,7 @@ class Snapshots:
 
     async def _read(self, began: float) -> tuple[Workspace, ...]:
         try:
-            found = await self._coder.workspaces()
+            found = await self.coder.workspaces()
         except Unavailable as error:
             if self._reading_since == began:
                 self._reading = None

@@ -1,6 +1,6 @@
 """A client of AgentAPI (its OpenAPI document 0.12.1)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -104,13 +104,14 @@ class Terminal:
         peer = self._peer()
         try:
             answer = await self.http.send(peer, "POST", self._at("message"), body={"type": "user", "content": text})
+            if answer.status < 300:
+                read_json(peer, answer, _DONE)
+                return
         except NotSent:
             raise
         except Unavailable as error:
             raise Unavailable(error.message, code="uncertain", **error.facts) from error
-        if answer.status >= 500:
-            raise self._not_typed(peer, answer)
-        self._read(peer, answer, _DONE)
+        raise self._not_typed(peer, answer)
 
     async def press(self, keys: str) -> None:
         """Press keys, which are no message of the conversation."""
@@ -118,7 +119,7 @@ class Terminal:
         answer = await self.http.send(peer, "POST", self._at("message"), body={"type": "raw", "content": keys})
         self._read(peer, answer, _DONE)
 
-    async def events(self) -> AsyncIterator[Said | Status | Trouble]:
+    async def events(self) -> AsyncGenerator[Said | Status | Trouble]:
         """What happens from now on, after the conversation and the status as they are. Ends when the connection does.
 
         Events of other kinds and unreadable ones are left out.
@@ -126,8 +127,7 @@ class Terminal:
         peer = self._peer()
         answer = await self.http.stream(peer, self._at("events"))
         try:
-            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if answer.status_code != 200 or kind != "text/event-stream":
+            if not self.http.has_events(answer):
                 raise _refused(peer, answer.status_code)
             async for event in httpx2.EventSource(answer, max_event_size=LARGEST_EVENT):
                 known = _EVENTS.get(event.event)
@@ -154,12 +154,10 @@ class Terminal:
             return Conflict(f"{peer.name} is working and takes no prompt.", code="terminal_busy")
         if _BLANK in why:
             return Rejected("The prompt is empty.", code="empty_prompt")
-        return Unavailable(
-            f"{peer.name} answers with HTTP status {answer.status}, so nobody knows whether the prompt was typed.",
-            code="uncertain",
-            reason="status",
-            status=answer.status,
-        )
+        refused = _refused(peer, answer.status)
+        if answer.status < 500:
+            return refused
+        return Unavailable(refused.message, code="uncertain", **refused.facts)
 
     def _at(self, path: str) -> httpx2.URL:
         return self.url.join(path)

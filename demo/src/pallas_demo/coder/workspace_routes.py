@@ -1,31 +1,26 @@
-"""Coder's REST API: organisations, templates, users, workspaces, builds, and what agents say of themselves."""
+"""Coder's REST API: workspaces and their builds."""
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from pallas_demo.coder import views
-from pallas_demo.coder.answers import NOT_FOUND, Body, Refusal, number_of, read, uuid_of
+from pallas_demo.coder.answers import NOT_FOUND, Body, Refusal, flag_of, number_of, read, uuid_of
+from pallas_demo.coder.catalogue_routes import known_organisation, known_user
 from pallas_demo.coder.terminal import now
 from pallas_demo.coder.views import Json
 from pallas_demo.coder.workspaces import Workspaces
 from pallas_demo.coder.world import (
-    APP,
     ORGANISATION,
     USER,
     USER_NAME,
-    AppStatus,
     Build,
-    State,
     Template,
     Transition,
     Workspace,
@@ -59,7 +54,7 @@ class CreateWorkspace(Body):
     template_id: Uuid = ""
     template_version_id: Uuid = ""
     template_version_preset_id: Uuid = ""
-    rich_parameter_values: list[Value] = []
+    rich_parameter_values: Annotated[list[Value], Field(default_factory=list)]
 
 
 class CreateBuild(Body):
@@ -69,50 +64,25 @@ class CreateBuild(Body):
     orphan: bool = False
     template_version_id: Uuid = ""
     template_version_preset_id: Uuid = ""
-    rich_parameter_values: list[Value] = []
+    rich_parameter_values: Annotated[list[Value], Field(default_factory=list)]
 
 
-class Report(Body):
-    """What a coding agent says of itself."""
-
-    app_slug: str = ""
-    state: Literal["working", "idle", "complete", "failure"] = "working"
-    message: Annotated[str, Field()] = ""
-    uri: str = ""
-    icon: str = ""
-    needs_user_attention: bool = False
-
-
-def known_user(request: Request) -> None:
-    """Refuse unless the path names the one user."""
-    given = request.path_params["user"]
-    if given.lower() not in ("me", USER_NAME, USER):
-        raise Refusal(400, '"user" must be an existing uuid or username.', f'queried user="{given}"')
+def values(wanted: CreateWorkspace | CreateBuild) -> dict[str, str]:
+    """The rich parameters of a body."""
+    return {one.name: one.value for one in wanted.rich_parameter_values}
 
 
 class Api:
     """The handlers, over the workspaces."""
 
-    def __init__(self, workspaces: Workspaces, url: Callable[[], str]) -> None:
-        self.all, self.settings, self.url = workspaces, workspaces.settings, url
+    def __init__(self, workspaces: Workspaces) -> None:
+        self.all, self.settings = workspaces, workspaces.settings
 
     def routes(self) -> list[BaseRoute]:
-        """What is below `/api/v2`, apart from tasks."""
+        """What is below `/api/v2`."""
         get, post, patch = (partial(Route, methods=[method]) for method in ("GET", "POST", "PATCH"))
         return [
-            get("/buildinfo", self.build_info),
-            get("/applications/host", self.host),
-            get("/organizations", self.organisations),
-            get("/organizations/{organization}/templates", self.templates),
-            get("/organizations/{organization}/templates/{name}", self.named_template),
             post("/organizations/{organization}/members/{user}/workspaces", self.create),
-            get("/templates", self.templates),
-            get("/templates/{template}", self.template),
-            get("/templateversions/{version}", self.version),
-            get("/templateversions/{version}/rich-parameters", self.parameters),
-            get("/templateversions/{version}/presets", self.presets),
-            get("/users/{user}", self.user),
-            get("/users/{user}/organizations", self.organisations),
             post("/users/{user}/workspaces", self.create),
             get("/users/{user}/workspace/{name}", self.named_workspace),
             get("/workspaces", self.workspaces),
@@ -122,69 +92,7 @@ class Api:
             get("/workspacebuilds/{build}", self.build),
             patch("/workspacebuilds/{build}/cancel", self.cancel),
             get("/workspacebuilds/{build}/parameters", self.build_parameters),
-            get("/workspaceagents/{agent}/watch-metadata", self.metadata),
-            WebSocketRoute("/workspaceagents/{agent}/watch-metadata-ws", self.metadata_socket),
-            patch("/workspaceagents/me/app-status", self.app_status),
         ]
-
-    async def build_info(self, request: Request) -> Response:
-        return JSONResponse(views.build_info(self.all.world, self.url()))
-
-    async def host(self, request: Request) -> Response:
-        return JSONResponse({"host": self.settings.wildcard})
-
-    async def organisations(self, request: Request) -> Response:
-        if "user" in request.path_params:
-            known_user(request)
-        return JSONResponse([views.organisation()])
-
-    async def user(self, request: Request) -> Response:
-        known_user(request)
-        return JSONResponse(views.user())
-
-    def organisation(self, request: Request) -> None:
-        """Refuse unless the path names the organisation, or none."""
-        given = request.path_params.get("organization", "coder").lower()
-        if given not in ("coder", "default", ORGANISATION):
-            raise Refusal(404, NOT_FOUND)
-
-    async def templates(self, request: Request) -> Response:
-        self.organisation(request)
-        return JSONResponse(views.templates(self.all.world))
-
-    async def named_template(self, request: Request) -> Response:
-        self.organisation(request)
-        return JSONResponse(self._only(views.templates(self.all.world), name=request.path_params["name"]))
-
-    async def template(self, request: Request) -> Response:
-        wanted = uuid_of(request.path_params["template"])
-        return JSONResponse(self._only(views.templates(self.all.world), id=wanted))
-
-    def _only(self, found: list[Json], **wanted: str) -> Json:
-        [(field, value)] = wanted.items()
-        try:
-            return next(one for one in found if one[field] == value)
-        except StopIteration:
-            raise Refusal(404, NOT_FOUND) from None
-
-    def _version(self, request: Request) -> Template:
-        wanted = uuid_of(request.path_params["version"])
-        found = template_of(wanted)
-        if found is None or found.id == wanted:
-            raise Refusal(404, NOT_FOUND)
-        return found
-
-    async def version(self, request: Request) -> Response:
-        found = self._version(request)
-        fields = {"id": request.path_params["version"], "template_id": found.id, "organization_id": ORGANISATION}
-        job = {"id": views.NIL, "status": "succeeded"}
-        return JSONResponse(fields | {"name": found.name, "created_at": views.EPOCH, "job": job})
-
-    async def parameters(self, request: Request) -> Response:
-        return JSONResponse([views.parameter(one) for one in self._version(request).parameters])
-
-    async def presets(self, request: Request) -> Response:
-        return JSONResponse(views.presets(self._version(request), self.settings.lower_presets))
 
     def show(self, workspace: Workspace) -> Json:
         """A workspace as it is now."""
@@ -193,7 +101,7 @@ class Api:
 
     async def create(self, request: Request) -> Response:
         known_user(request)
-        self.organisation(request)
+        known_organisation(request)
         wanted = await read(request, CreateWorkspace)
         given = wanted.template_id or wanted.template_version_id
         field = "template_version_id" if wanted.template_version_id and not wanted.template_id else "template_id"
@@ -236,6 +144,17 @@ class Api:
         number = len(workspace.builds) + 1
         return Build(number=number, transition=transition, version=version, preset=preset or None, parameters=taken)
 
+    def found(self, request: Request, *, deleted: bool = False) -> Workspace:
+        """The workspace whose id is in the path. Raises Refusal."""
+        id_ = uuid_of(request.path_params["workspace"])
+        workspace = self.all.world.workspaces.get(id_)
+        if workspace is None:
+            raise Refusal(404, NOT_FOUND)
+        if workspace.deleted and not deleted:
+            hint = "specify '?include_deleted=true' and try again"
+            raise Refusal(410, f'Workspace "{id_}" was deleted, {hint}.')
+        return workspace
+
     async def workspaces(self, request: Request) -> Response:
         limit, offset = number_of(request, "limit") or PAGE, number_of(request, "offset")
         found = [one for one in self.all.world.workspaces.values() if not one.deleted]
@@ -269,25 +188,14 @@ class Api:
                 text = f'"{key}" is not a valid query param'
                 raise Refusal(400, "Invalid workspace search query.", **{key: text})
 
-    def found(self, request: Request, *, deleted: bool = False) -> Workspace:
-        """The workspace whose id is in the path. Raises Refusal."""
-        id_ = uuid_of(request.path_params["workspace"])
-        workspace = self.all.world.workspaces.get(id_)
-        if workspace is None:
-            raise Refusal(404, NOT_FOUND)
-        if workspace.deleted and not deleted:
-            hint = "specify '?include_deleted=true' and try again"
-            raise Refusal(410, f'Workspace "{id_}" was deleted, {hint}.')
-        return workspace
-
     async def workspace(self, request: Request) -> Response:
-        return JSONResponse(self.show(self.found(request, deleted=_flag(request, "include_deleted"))))
+        return JSONResponse(self.show(self.found(request, deleted=flag_of(request, "include_deleted"))))
 
     async def named_workspace(self, request: Request) -> Response:
         known_user(request)
         name = request.path_params["name"]
         workspace = self.all.world.named(name)
-        if workspace is None and _flag(request, "include_deleted"):
+        if workspace is None and flag_of(request, "include_deleted"):
             gone = self.all.world.workspaces.values()
             workspace = next((one for one in gone if one.name.lower() == name.lower()), None)
         if workspace is None:
@@ -352,96 +260,3 @@ class Api:
         build.status, build.completed_at = "canceled", now()
         self.all.touch()
         return JSONResponse({"message": "Job has been marked as canceled..."})
-
-    def _of_agent(self, id_: str) -> Workspace:
-        id_ = uuid_of(id_)
-        alive = (one for one in self.all.world.workspaces.values() if not one.deleted)
-        found = next((one for one in alive if one.agent == id_ and self.all.agent(one)), None)
-        if found is None:
-            raise Refusal(404, NOT_FOUND)
-        return found
-
-    def _metadata(self, workspace: Workspace) -> list[Json]:
-        """The values that a script of the template reads in the workspace, as `n/a` when there are none."""
-        notes = self.all.folder(workspace) / ".demo-agent" / "pull_request"
-        lines = notes.read_text("utf-8").splitlines() if notes.exists() else []
-        url, status, checks = (*(lines[-1] if lines else "").split(" ", 2), "", "", "")[:3]
-        values = {
-            "8_pull_request_url": url, "9_pull_request_status": status or (url and "open"),
-            "10_pull_request_check_status": checks or (url and "pending"), "11_agent_spec": workspace.spec[:2048],
-        }  # fmt: skip
-        return [
-            {
-                "result": {"collected_at": now(), "age": 0, "value": value or "n/a", "error": ""},
-                "description": {
-                    "display_name": key.partition("_")[2].replace("_", " ").title(), "key": key, "script": "true",
-                    "interval": 10, "timeout": 1,
-                },
-            }
-            for key, value in values.items()
-        ]  # fmt: skip
-
-    async def _changes(self, workspace: Workspace) -> AsyncGenerator[tuple[str, object]]:
-        """The metadata at once and when it changed, with a ping where nothing happens for long."""
-        before: list[str] = []
-        while self.all.agent(workspace):
-            found = self._metadata(workspace)
-            if (values := [one["result"]["value"] for one in found]) != before:
-                before = values
-                yield "data", found
-            else:
-                yield "ping", None
-            try:
-                async with asyncio.timeout(15), self.all.changed:
-                    await self.all.changed.wait()
-            except TimeoutError:
-                continue
-
-    async def metadata(self, request: Request) -> Response:
-        workspace = self._of_agent(request.path_params["agent"])
-
-        async def lines() -> AsyncGenerator[str]:
-            async for kind, data in self._changes(workspace):
-                yield f"event: {kind}\n" + (f"data: {json.dumps(data)}\n\n" if data is not None else "\n")
-
-        return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-    async def metadata_socket(self, socket: WebSocket) -> None:
-        try:
-            workspace = self._of_agent(socket.path_params["agent"])
-        except Refusal as refusal:
-            return await socket.send_denial_response(JSONResponse(refusal.body, refusal.status))
-        await socket.accept()
-        try:
-            async for kind, data in self._changes(workspace):
-                await socket.send_json({"type": kind, "data": data})
-        except WebSocketDisconnect:
-            return None
-
-    async def app_status(self, request: Request) -> Response:
-        token = request.headers.get("coder-session-token", "")
-        workspace = next((one for one in self.all.world.workspaces.values() if one.token == token), None)
-        if workspace is None:
-            raise Refusal(401, "Agent token is invalid.", "The workspace agent token is not valid.")
-        wanted = await read(request, Report)
-        if wanted.app_slug != APP:
-            raise Refusal(400, "Failed to get workspace app.", f'No app found with slug "{wanted.app_slug}"')
-        if len(wanted.message) > 160:
-            text = "Message must be less than 160 characters."
-            raise Refusal(400, "Message is too long.", text, message=text)
-        state: State = wanted.state
-        status = AppStatus(state=state, **wanted.model_dump(exclude={"app_slug", "state"}))
-        self.all.report(workspace, status)
-        return JSONResponse({"message": "App status updated."})
-
-
-def values(wanted: CreateWorkspace | CreateBuild) -> dict[str, str]:
-    """The rich parameters of a body."""
-    return {one.name: one.value for one in wanted.rich_parameter_values}
-
-
-def _flag(request: Request, name: str) -> bool:
-    text = request.query_params.get(name, "").lower()
-    if text not in ("", "true", "false", "1", "0", "t", "f"):
-        raise Refusal(400, "Query parameters have invalid values.", **{name: f'Query param "{name}" must be a boolean'})
-    return text in ("true", "1", "t")

@@ -123,9 +123,7 @@ def create(
 @app.command()
 def start(
     agent: Name,
-    task: Annotated[
-        str, typer.Argument(metavar="TEXT", help="What the agent is to do; - reads it from standard input.")
-    ],
+    task: Annotated[str, typer.Argument(metavar="TEXT", help="What it is to do; - reads it from standard input.")],
     url: Url = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
@@ -231,6 +229,7 @@ def watch(
 
 
 def _text(given: str) -> str:
+    """A text, or standard input for `-`."""
     import sys
 
     return sys.stdin.read() if given == "-" else given

@@ -62,7 +62,7 @@ class FleetCalls:
     def _unreachable(self, error: CallFailed) -> FleetRefused:
         if error.code == "unreachable":
             return FleetRefused(
-                f"the gateway at {self.url} cannot be reached: {error}; is `pallas up` running? "
+                f"the gateway at {self.url} cannot be reached; is `pallas up` running? "
                 "(--url and --data select another one)"
             )
         if error.code == "not_found":

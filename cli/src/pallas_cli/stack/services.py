@@ -24,8 +24,8 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     """Return every process of the stack, in the order of the stop signals within a stage.
 
     Agents answer as soon as gateways, workers and the demo team's tools are ready and the registry lists them. The
-    other processes start after them, and the auth services and the fleet last. The registry is ready when it has read the health
-    that the health monitor publishes, so the monitor cannot wait for it.
+    other processes start after them, and the auth services and the fleet last. The registry is ready when it has read
+    the health that the health monitor publishes, so the monitor cannot wait for it.
     """
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from tests.integration.fleet.lab import Lab
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 
 from pallas_demo.coder import Fault
 
@@ -17,6 +18,7 @@ async def typed_by_a_person(lab: Lab, name: str, text: str) -> None:
     await terminal.say(text)
 
 
+@requirement("F-run-2", "F-run-3")
 async def test_work_of_a_person_keeps_others_out_and_can_be_stopped(lab: Lab) -> None:
     await lab.replica()
     name = await lab.create()
@@ -77,6 +79,7 @@ async def test_what_is_known_of_a_workspace_that_is_gone_goes(lab: Lab, monkeypa
     assert (await lab.error("show_agent", agent_name=name))["error"] == "not_found"
 
 
+@requirement("F-delete_agent-1")
 async def test_a_busy_agent_is_deleted_and_its_name_is_free_again(lab: Lab) -> None:
     await lab.replica()
     name = await lab.create()
@@ -87,6 +90,7 @@ async def test_a_busy_agent_is_deleted_and_its_name_is_free_again(lab: Lab) -> N
     assert [task["summary"] for task in await lab.history(name)] == ["say hello"]
 
 
+@requirement("F-delete_agent-3")
 async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> None:
     await lab.replica()
     name = await lab.create()

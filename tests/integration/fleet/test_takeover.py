@@ -9,6 +9,7 @@ import pytest
 from tests.integration.fleet.lab import Lab, result_of
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from tests.waiting import soon
 
 from fleet.app import FleetService
@@ -64,6 +65,7 @@ async def test_a_deletion_whose_maker_was_lost_ends_well(lab: Lab, monkeypatch: 
     assert lab.known(name) is None
 
 
+@requirement("F-run-1")
 async def test_a_task_goes_on_in_another_replica_and_is_typed_once(lab: Lab) -> None:
     first = await lab.replica()
     name = await lab.create()
@@ -76,6 +78,7 @@ async def test_a_task_goes_on_in_another_replica_and_is_typed_once(lab: Lab) -> 
     assert lab.coder.agent(name).prompts == ["say hello", "work 2 s; say done"]
 
 
+@requirement("F-run-1")
 async def test_a_task_of_a_replica_that_was_killed_is_watched_and_stopped_by_another(lab: Lab, tmp_path: Path) -> None:
     coder = {"coder_url": lab.coder.url, "coder_token": lab.coder.token}
     async with a_service("fleet", lab.nats_url, tmp_path, "fleet-killed", **coder) as killed:

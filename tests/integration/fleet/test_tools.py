@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.integration.fleet.lab import ALICE, Lab, result_of
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from tests.unit.fleet.contract import block, fits, tools
 
 from pallas_contracts.agents import JsonObject
@@ -21,6 +22,28 @@ def example(tool: str, kind: str = "Example Output") -> Any:
     return block(CONTRACT[tool][kind])
 
 
+@requirement(
+    "F-create_agent-5",
+    "F-create_agent-6",
+    "F-create_agent-7",
+    "F-create_agent-10",
+    "F-list_agents-1",
+    "F-list_agents-2",
+    "F-list_agents-3",
+    "F-show_agent-1",
+    "F-show_agent-2",
+    "F-history-1",
+    "F-history-2",
+    "F-history-3",
+    "F-history-4",
+    "F-history-5",
+    "F-delete_agent-2",
+    "F-start_task-1",
+    "F-stop_task-1",
+    "F-roles-1",
+    "F-roles-2",
+    "F-projects-1",
+)
 async def test_each_tool_answers_as_the_contract_shows(lab: Lab) -> None:
     await lab.replica()
     given = example("create_agent", "Example Input")
@@ -98,6 +121,20 @@ def failure(error: JsonObject) -> tuple[str, int]:
 BAD, ABSENT, CONFLICT, AWAY = ("bad_request", 400), ("not_found", 404), ("conflict", 409), ("service_unavailable", 503)
 
 
+@requirement(
+    "F-create_agent-1",
+    "F-create_agent-2",
+    "F-create_agent-3",
+    "F-create_agent-4",
+    "F-create_agent-8",
+    "F-show_agent-3",
+    "F-history-6",
+    "F-delete_agent-3",
+    "F-start_task-2",
+    "F-start_task-3",
+    "F-stop_task-2",
+    "F-roles-3",
+)
 async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> None:
     await lab.replica(fleet_max_agents="1")
     name = await lab.create()
@@ -132,6 +169,7 @@ async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> N
     assert (*failure(stop), stop["message"]) == (*ABSENT, f"Agent '{name}' has no running task; it is idle.")
 
 
+@requirement("F-start_task-3", "F-stop_task-3")
 async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: Lab) -> None:
     replica = await lab.replica()
     name = await lab.create()
@@ -146,6 +184,7 @@ async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: L
     await lab.call("delete_agent", agent_name=name)
 
 
+@requirement("F-common-7")
 @pytest.mark.parametrize("mode", ["refuse", "bad_gateway", "html", "expired", "reset"])
 async def test_every_tool_answers_503_while_coder_is_away_and_health_says_why(lab: Lab, mode: Any) -> None:
     replica = await lab.replica()
@@ -183,6 +222,7 @@ async def test_every_tool_answers_503_while_coder_is_away_and_health_says_why(la
     await lab.call("delete_agent", agent_name=name)
 
 
+@requirement("F-create_agent-9")
 async def test_a_workspace_that_cannot_be_provisioned_is_deleted_again(lab: Lab) -> None:
     await lab.replica()
     followed = await lab.start("create_agent", name="bad", project="Broken", spec="x")
@@ -197,11 +237,12 @@ async def test_a_workspace_that_cannot_be_provisioned_is_deleted_again(lab: Lab)
     assert lab.known("bad") is None
 
 
+@requirement("F-start_task-4", "F-run-2")
 async def test_of_many_that_start_a_task_at_once_one_does(lab: Lab) -> None:
     await lab.replica()
     await lab.replica()
     name = await lab.create()
-    given = {"agent_name": name, "task_description": "work 30 s"}
+    given: JsonObject = {"agent_name": name, "task_description": "work 30 s"}
     results = await asyncio.gather(*(lab.result("start_agent_task", **given) for _ in range(30)))
     started = [result for result in results if not result.is_error]
     assert len(started) == 1
@@ -230,6 +271,7 @@ async def test_what_another_replica_does_is_seen_at_once(lab: Lab) -> None:
     assert await two.service.fleet.all() == ()
 
 
+@requirement("F-common-6")
 async def test_the_source_of_a_task_is_who_called(lab: Lab) -> None:
     await lab.replica(fleet_ai_tokens="robot", fleet_extras="true")
     name = await lab.create()

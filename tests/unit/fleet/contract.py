@@ -4,7 +4,9 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from pallas_contracts.agents import JsonObject
 
 TEXT = (Path(__file__).parents[2] / "data" / "fleet" / "fleet-mcp-tools.md").read_text("utf-8")
 
@@ -51,10 +53,10 @@ def optional(text: str) -> set[str]:
 
 def fits(example: Any, real: Any) -> bool:
     """Whether an answer has the shape of an example: the same names and types. A null says nothing about the type."""
-    match example, real:
-        case dict(), dict():
-            return example.keys() == real.keys() and all(fits(example[name], real[name]) for name in example)
-        case list(), list():
-            return all(any(fits(one, each) for one in example) for each in real)
-        case _:
-            return example is None or real is None or type(example) is type(real)
+    if isinstance(example, dict) and isinstance(real, dict):
+        one, other = cast("JsonObject", example), cast("JsonObject", real)
+        return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
+    if isinstance(example, list) and isinstance(real, list):
+        examples, answers = cast("list[Any]", example), cast("list[Any]", real)
+        return all(any(fits(known, each) for known in examples) for each in answers)
+    return example is None or real is None or type(example) is type(real)

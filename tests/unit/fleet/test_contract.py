@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import jsonschema
 import pytest
+from tests.requirements import requirement
 from tests.unit.fleet.contract import block, optional, tools
 
 from fleet.agent.definitions import callers_of, fleet_definition, tasks_definition
@@ -35,15 +36,11 @@ def outline(schema: JsonObject) -> Any:
 
 def written(value: Any) -> Any:
     """What the contract writes. A new agent has no task, which is one of the values that a task can have."""
-    match value:
-        case dict():
-            return {name: written(each) for name, each in value.items()}
-        case list():
-            return [written(each) for each in value]
-        case "None":
-            return "str | None"
-        case _:
-            return value
+    if isinstance(value, dict):
+        return {name: written(each) for name, each in cast("JsonObject", value).items()}
+    if isinstance(value, list):
+        return [written(each) for each in cast("list[Any]", value)]
+    return "str | None" if value == "None" else value
 
 
 def missing_allowed(schema: JsonObject) -> set[str]:
@@ -53,6 +50,7 @@ def missing_allowed(schema: JsonObject) -> set[str]:
     return found.union(*(missing_allowed(part) for part in parts if part))
 
 
+@requirement("F-common-1")
 def test_the_nine_tools_are_listed_in_the_contracts_order() -> None:
     assert [tool.name for tool in DEFINITION.tools] == [
         "create_agent",
@@ -79,6 +77,7 @@ def test_arguments_are_those_of_the_contract(name: str) -> None:
     assert checked <= {"type", "description", "default"}, "only presence and types: handlers check the rest"
 
 
+@requirement("F-common-5")
 @pytest.mark.parametrize("name", CONTRACT)
 def test_answers_are_those_of_the_contract(name: str) -> None:
     text, schema = CONTRACT[name]["Output"], AGENT.tools[name].definition.output_schema

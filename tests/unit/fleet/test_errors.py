@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.fleet.contract import TEXT, block
 
 from fleet.agent.errors import error_object, error_result
 from pallas_contracts.errors import BadGateway, Conflict, NotFound, PallasError, Rejected, Unavailable
 
 
+@requirement("F-common-2")
 @pytest.mark.parametrize(
     ("error", "word", "status", "rpc"),
     [

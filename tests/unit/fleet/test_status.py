@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.fleet.seen import AT, a_task, a_workspace, an_agent, an_entry
 
 from fleet.coder.model import Workspace
@@ -22,6 +23,7 @@ RESTS = a_workspace(agents=(an_agent(("working", "Writing tests"), ("idle", "res
 STOPPED = a_workspace(transition="stop")
 
 
+@requirement("F-common-4")
 @pytest.mark.parametrize(
     ("workspace", "entry", "working", "status", "current"),
     [
@@ -84,6 +86,7 @@ def test_a_terminal_is_asked_only_where_nothing_else_tells(status: TaskStatus, a
     assert not has_to_be_asked(STOPPED, None)
 
 
+@requirement("F-common-3")
 def test_times_are_seconds_in_utc() -> None:
     assert timestamp(AT + timedelta(microseconds=999_999)) == "2025-10-29T10:00:00Z"
     began = AT + timedelta(minutes=5)

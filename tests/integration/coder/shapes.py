@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from tests.contract.tree import ROOT
 
@@ -27,14 +27,14 @@ class Shape:
     def add(self, value: Any) -> None:
         """See one more value."""
         self.kinds.add(kind_of(value))
-        if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
+        if kind_of(value) == "object":
+            fields: dict[str, Any] = value
             self.always = set(fields) if self.always is None else self.always & set(fields)
             for name, one in fields.items():
                 self.fields.setdefault(name, Shape()).add(one)
-        elif isinstance(value, list):
+        elif kind_of(value) == "array":
             self.items = self.items or Shape()
-            items = cast("list[Any]", value)
+            items: list[Any] = value
             for one in items:
                 self.items.add(one)
 
@@ -44,15 +44,15 @@ class Shape:
             return
         if kind_of(value) not in self.kinds:
             yield f"{at}: {kind_of(value)}, not {sorted(self.kinds)}"
-        elif isinstance(value, dict) and not at.endswith(_OF_ANY_NAME):
-            fields = cast("dict[str, Any]", value)
+        elif kind_of(value) == "object" and not at.endswith(_OF_ANY_NAME):
+            fields: dict[str, Any] = value
             missing, unknown = (self.always or set()) - set(fields), set(fields) - set(self.fields)
             yield from (f"{at}: no {name}" for name in sorted(missing))
             yield from (f"{at}: {name} is not recorded" for name in sorted(unknown))
             for name in set(fields) & set(self.fields):
                 yield from self.fields[name].faults(fields[name], f"{at}.{name}")
-        elif isinstance(value, list) and self.items and self.items.kinds:
-            items = cast("list[Any]", value)
+        elif kind_of(value) == "array" and self.items and self.items.kinds:
+            items: list[Any] = value
             for one in items:
                 yield from self.items.faults(one, f"{at}[]")
 

@@ -54,7 +54,7 @@ class Session:
     async def until(self, status: str) -> None:
         """Wait until the terminal says so."""
         async with asyncio.timeout(20):
-            async for _ in self.terminal.events():
+            async for _ in self.terminal.events("status_change"):
                 if self.terminal.status == status:
                     return
 

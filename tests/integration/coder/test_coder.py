@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.waiting import eventually, soon
+from websockets import InvalidStatus, connect
 
 from pallas_demo.coder import CoderStandIn, StandInSettings
 
@@ -211,3 +212,16 @@ async def test_many_agents_work_at_once(coder: CoderStandIn, client: httpx.Async
     for name in names:
         await coder.agent(name).until("stable", seconds=30)
         assert (coder.agent(name).folder / "a.txt").read_text() == f"{name}\n"
+
+
+async def test_metadata_comes_over_a_websocket_too(coder: CoderStandIn, client: httpx.AsyncClient) -> None:
+    await create(client, "papi", "say hello")
+    await coder.agent("papi").until("stable")
+    agent = coder.agent("papi").workspace.agent
+    url = f"{coder.url.replace('http', 'ws')}/api/v2/workspaceagents/{agent}/watch-metadata-ws"
+    async with connect(url, additional_headers={"Coder-Session-Token": coder.token}) as socket:
+        event = json.loads(await soon(socket.recv()))
+    assert event["type"] == "data"
+    assert {one["description"]["key"] for one in event["data"]} >= {"8_pull_request_url", "11_agent_spec"}
+    with pytest.raises(InvalidStatus):
+        await connect(url)

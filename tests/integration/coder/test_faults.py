@@ -1,11 +1,9 @@
 """The fault switches: each lets the stand-in fail in its way, and the workspaces go on."""
 
-import asyncio
-
 import httpx
 import pytest
 from tests.integration.coder.test_coder import APP, create
-from tests.waiting import soon
+from tests.waiting import eventually
 
 from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
@@ -67,11 +65,7 @@ async def test_faults_over_http_are_served_only_when_allowed(coder: CoderStandIn
     assert (await client.put("/_stand-in/fault", json={"mode": "tired"})).status_code == 400
     assert (await client.put("/_stand-in/fault", json={"mode": "expired", "seconds": 0.2})).status_code == 204
     assert (await client.get(PATH)).status_code == 401
-
-    async def healed() -> None:
-        while (await client.get(PATH)).status_code != 200:  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.02)
-
-    await soon(healed())
+    await eventually(lambda: coder.present_fault.mode == "none")
+    assert (await client.get(PATH)).status_code == 200
     async with CoderStandIn(StandInSettings()) as other, httpx.AsyncClient(trust_env=False) as stranger:
         assert (await stranger.put(f"{other.url}/_stand-in/fault", json={})).status_code == 404

@@ -4,10 +4,10 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import httpx
-from tests.integration.coder.shapes import Shape, recorded
+from tests.integration.coder.shapes import Shape, kind_of, recorded
 
 from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
@@ -17,8 +17,8 @@ EXCHANGES: list[dict[str, Any]] = recorded("coder-recordings")
 
 def names(found: Any) -> Iterator[tuple[str, str]]:
     """Ids and names of the workspaces in an answer."""
-    if isinstance(found, dict):
-        answer = cast("dict[str, Any]", found)
+    if kind_of(found) == "object":
+        answer: dict[str, Any] = found
         if "name" in answer and ("latest_build" in answer or "workspace_id" in answer):
             yield answer["id"], answer["name"]
         for one in answer.get("workspaces", []):

@@ -16,7 +16,7 @@ from pallas_demo.coder.settings import Generation
 from pallas_demo.coder.terminal import Terminal
 
 DEFAULT_PORT = 7080
-TOKEN = "PALLAS_CODER_TOKEN"  # noqa: S105
+VARIABLE = "PALLAS_CODER_TOKEN"
 
 
 async def _until_signal() -> None:
@@ -29,7 +29,7 @@ async def _until_signal() -> None:
 async def _coder(settings: StandInSettings) -> None:
     async with CoderStandIn(settings) as coder:
         print(f"stand-in for Coder (demo and test equipment) at {coder.url}", flush=True)
-        if TOKEN not in os.environ:
+        if VARIABLE not in os.environ:
             print(f"session token: {coder.token}", flush=True)
         await _until_signal()
 
@@ -72,7 +72,7 @@ def main() -> None:
     """Parse the command line and serve. The session token is in PALLAS_CODER_TOKEN, else a new one is printed."""
     given = _parser().parse_args()
     settings = StandInSettings(
-        token=os.environ.get(TOKEN) or secrets.token_hex(16),
+        token=os.environ.get(VARIABLE) or secrets.token_hex(16),
         port=given.port,
         generation=given.generation,
         program=tuple(shlex.split(given.program)) if given.program else DEMO_AGENT,

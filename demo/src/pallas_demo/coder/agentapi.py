@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -114,9 +114,9 @@ async def _wanted(request: Request) -> dict[str, Any]:
     except ValueError as error:
         raise Problem(400, "validation failed", {"message": str(error), "location": "body"}) from None
     wrong: list[dict[str, Any]] = []
-    if not isinstance(given, dict):
+    if not issubclass(type(given), dict):
         raise Problem(422, "validation failed", {"message": "expected object", "location": "body", "value": given})
-    fields = cast("dict[str, Any]", given)
+    fields: dict[str, Any] = given
     for name in ("content", "type"):
         if name not in fields:
             text = f"expected required property {name} to be present"
@@ -135,18 +135,17 @@ async def _wanted(request: Request) -> dict[str, Any]:
 
 
 async def _events(request: Request) -> Response:
-    return _stream(request.app.state.terminal, {"message_update", "status_change", "agent_error"})
+    return _stream(request.app.state.terminal, "message_update", "status_change", "agent_error")
 
 
 async def _screen(request: Request) -> Response:
-    return _stream(request.app.state.terminal, {"screen_update"})
+    return _stream(request.app.state.terminal, "screen_update")
 
 
-def _stream(terminal: Terminal, wanted: set[str]) -> Response:
+def _stream(terminal: Terminal, *wanted: str) -> Response:
     async def lines() -> AsyncGenerator[str]:
-        async for name, data in terminal.events():
-            if name in wanted:
-                yield f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"
+        async for name, data in terminal.events(*wanted):
+            yield f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"
 
     return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 

@@ -1,7 +1,7 @@
 """Coder's form of errors, and the reading of request bodies as Coder reads them."""
 
 import json
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -78,9 +78,8 @@ async def read[B: Body](request: Request, shape: type[B]) -> B:
         raise Refusal(400, "Request body must be valid JSON.", str(error)) from None
     if given is None:
         given = {}
-    if isinstance(given, dict):
-        fields = cast("dict[str, Any]", given)
-        given = {name: value for name, value in fields.items() if value is not None}
+    if issubclass(type(given), dict):
+        given = {name: value for name, value in given.items() if value is not None}
     try:
         return shape.model_validate_json(json.dumps(given))
     except ValidationError as error:

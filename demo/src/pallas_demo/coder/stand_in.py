@@ -130,6 +130,11 @@ class CoderStandIn:
         """The session token."""
         return self.settings.token
 
+    @property
+    def present_fault(self) -> Fault:
+        """What goes wrong now."""
+        return self._faults.fault
+
     async def listen(self) -> None:
         """Accept connections, again on the same port."""
         await self._listener.open(self._faults)

@@ -59,7 +59,7 @@ class Terminal:
         self._tail = b""  # too short to hold a mark
         self._lock = asyncio.Lock()
         self._wrote = asyncio.Event()
-        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._listeners: dict[asyncio.Queue[Event | None], frozenset[str]] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._say("agent", "")
 
@@ -129,21 +129,23 @@ class Terminal:
             except BlockingIOError:
                 await asyncio.sleep(_FRAME / 5)
 
-    async def events(self) -> AsyncGenerator[Event]:
-        """The present state as events, then what happens, until the program ends."""
+    async def events(self, *wanted: str) -> AsyncGenerator[Event]:
+        """The present state as events of the names wanted, then what happens, until the program ends."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        for message in self.messages:
-            queue.put_nowait(("message_update", _update(message)))
-        queue.put_nowait(self._status_event())
-        queue.put_nowait(("screen_update", {"screen": "\n".join(self._screen.lines())}))
+        self._listeners[queue] = frozenset(wanted)
+        screen: Event = ("screen_update", {"screen": "\n".join(self._screen.lines())})
+        first: list[Event] = [("message_update", _update(message)) for message in self.messages]
+        first += [self._status_event(), screen]
+        for event in first:
+            if event[0] in wanted:
+                queue.put_nowait(event)
         if self.exit_code is not None:
             queue.put_nowait(None)
-        self._listeners.add(queue)
         try:
             while (event := await queue.get()) is not None:
                 yield event
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue)
 
     @contextmanager
     def _silence(self) -> Generator[None]:
@@ -196,7 +198,8 @@ class Terminal:
         if self._typing:
             return
         lines = self._screen.lines()
-        self._tell(("screen_update", {"screen": "\n".join(lines)}))
+        if any("screen_update" in wanted for wanted in self._listeners.values()):
+            self._tell(("screen_update", {"screen": "\n".join(lines)}))
         text = new_lines(self._before, lines, self._typed)
         if self.messages[-1]["role"] == "user":
             if text:
@@ -237,8 +240,9 @@ class Terminal:
         return "status_change", {"status": self.status, "agent_type": self.settings.agent_type}
 
     def _tell(self, event: Event | None) -> None:
-        for queue in self._listeners:
-            queue.put_nowait(event)
+        for queue, wanted in self._listeners.items():
+            if event is None or event[0] in wanted:
+                queue.put_nowait(event)
 
     async def _watch(self) -> None:
         code = await self._process.wait()

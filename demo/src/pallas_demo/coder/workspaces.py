@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-import subprocess
+import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,17 @@ _REPORTS = 200
 """Reports that a workspace keeps."""
 
 
-def sandbox(folder: Path) -> tuple[str, ...]:
-    """The start of a command that sees only its own folder as writable, where bubblewrap works; else nothing."""
+async def sandbox(folder: Path) -> tuple[str, ...]:
+    """The start of a command that may write in its own folder only, where bubblewrap works; else nothing."""
     program = shutil.which("bwrap")
-    wall = (
-        "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev",
-        "--proc", "/proc", "--tmpfs", "/tmp",  # noqa: S108
- "--bind", str(folder), str(folder), "--chdir", str(folder),
-    )  # fmt: skip
     if program is None:
         return ()
-    tried = subprocess.run([program, *wall, "true"], capture_output=True, check=False, timeout=10)  # noqa: S603
-    return (program, *wall) if tried.returncode == 0 else ()
+    wall = (
+        program, "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev",
+        "--proc", "/proc", "--tmpfs", tempfile.gettempdir(), "--bind", str(folder), str(folder), "--chdir", str(folder),
+    )  # fmt: skip
+    tried = await asyncio.create_subprocess_exec(*wall, "true", stderr=asyncio.subprocess.DEVNULL)
+    return wall if await tried.wait() == 0 else ()
 
 
 class Running:
@@ -143,7 +142,7 @@ class Workspaces:
             "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(), "CODER_AGENT_TOKEN": workspace.token,
             "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
         }  # fmt: skip
-        wall = await asyncio.to_thread(sandbox, folder) if self.settings.sandbox else ()
+        wall = await sandbox(folder) if self.settings.sandbox else ()
         self.running[workspace.id] = running
         prompt = "" if workspace.prompted else workspace.spec
         workspace.prompted = True

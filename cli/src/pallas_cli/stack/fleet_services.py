@@ -36,7 +36,7 @@ def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:
     """The stand-in. Its coding agents are programs of this machine's user, so it gets no settings of Pallas."""
     folder = plan.data / "coder"
     command = ("-m", "pallas_demo.coder", "--port", str(port))
-    command += ("--state", str(folder / "state.json"), "--folder", str(folder / "workspaces"))
+    command += ("--state", str(folder / "state.json"), "--folder", str(folder / "workspaces"), "--resume")
 
     async def prepare() -> Launch:
         (folder / "workspaces").mkdir(mode=0o700, parents=True, exist_ok=True)

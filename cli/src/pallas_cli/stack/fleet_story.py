@@ -11,7 +11,6 @@ from pallas_cli.plain_text import plain_line
 from pallas_cli.stack.plan import Plan
 
 _NAME = "papi"
-_AGENT = {"agent_name": _NAME}
 _SPEC = "say I am papi, and I write files"
 _TASK = "write hello.txt: Hello from papi"
 _PATIENCE = 60.0
@@ -48,9 +47,9 @@ async def _give_task(fleet: FleetCalls, show: Show) -> Document:
     if all(it["name"] != _NAME for it in (await fleet.ask("list_agents"))["agents"]):
         created = await fleet.ask("create_agent", show=show, name=_NAME, project="Setup", spec=_SPEC)
         show(created["message"])
-    while (await fleet.ask("show_agent", **_AGENT))["agent"]["status"] != "idle":
+    while (await fleet.ask("show_agent", agent_name=_NAME))["agent"]["status"] != "idle":  # noqa: ASYNC110 - it is elsewhere
         await asyncio.sleep(_LOOK_AGAIN)
-    started = await fleet.ask("start_agent_task", show=show, task_description=_TASK, **_AGENT)
+    started = await fleet.ask("start_agent_task", show=show, task_description=_TASK, agent_name=_NAME)
     show(started["message"])
     return started["task"]
 
@@ -58,7 +57,7 @@ async def _give_task(fleet: FleetCalls, show: Show) -> Document:
 async def _history(fleet: FleetCalls, task: Document, show: Show) -> list[str]:
     """The agent's tasks once this one has ended."""
     while True:
-        tasks = (await fleet.ask("show_agent_task_history", **_AGENT))["tasks"]
+        tasks = (await fleet.ask("show_agent_task_history", agent_name=_NAME))["tasks"]
         status = next(it["status"] for it in tasks if it["id"] == task["id"])
         if status not in ("pending", "running"):
             show(f"the task is {status}")

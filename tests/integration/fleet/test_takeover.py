@@ -71,6 +71,7 @@ async def test_a_task_goes_on_in_another_replica_and_is_typed_once(lab: Lab) -> 
     name = await lab.create()
     started = await lab.call("start_agent_task", agent_name=name, task_description="work 2 s; say done")
     await lab.replica()
+    await soon(first.service.drain())
     await first.end()
     await lab.idle(name)
     latest = (await lab.history(name))[0]

@@ -185,7 +185,7 @@ async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: L
 
 
 @requirement("F-common-7")
-@pytest.mark.parametrize("mode", ["refuse", "bad_gateway", "html", "expired", "reset"])
+@pytest.mark.parametrize("mode", ["refuse", "expired"])
 async def test_every_tool_answers_503_while_coder_is_away_and_health_says_why(lab: Lab, mode: Any) -> None:
     replica = await lab.replica()
     name = await lab.create()

@@ -18,7 +18,7 @@ from fleet.handlers.typed_text import check_text
 from fleet.names import check_name
 from fleet.running.finding import new_agent, summary_of, with_task
 from fleet.running.requests import submit_task, task_request
-from fleet.seeing.fleet import Fleet
+from fleet.seeing.fleet import Fleet, is_going
 from fleet.seeing.projects import find_project, find_role, project_name
 from fleet.sources import Sources
 from pallas_bus.transport.connection import Bus
@@ -78,7 +78,7 @@ class CreateAgent:
         if taken is not None and turn.attempt > 1 and await self._is_ours(taken, spec, began):
             return taken
         if taken is not None:
-            raise _exists(name)
+            raise _exists(name, "; it is being deleted" if is_going(taken) else "")
         if len(self.fleet.agents_of(known)) >= self.most:
             raise Rejected(f"The fleet is full: it has {self.most} agents. Delete one first.", most=self.most)
         parameters = {PROMPT: spec} | dict([role.parameter] if role.parameter is not None else ())
@@ -136,5 +136,5 @@ class CreateAgent:
         )
 
 
-def _exists(name: str) -> Rejected:
-    return Rejected(f"Agent '{name}' already exists.", field="name")
+def _exists(name: str, more: str = "") -> Rejected:
+    return Rejected(f"Agent '{name}' already exists{more}.", field="name")

@@ -61,7 +61,7 @@ class FindTask:
     ) -> FleetAgent | None:
         if entry is None or entry.workspace_id != workspace.id:
             entry = new_agent(name, workspace)
-        if entry.task is not None:
+        if entry.task is not None or entry.deleting:
             return entry
         typed = [it for it in said if it.role == "user" and it.id > entry.heard]
         source: TaskSource = "human" if typed else "agent"

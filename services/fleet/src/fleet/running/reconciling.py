@@ -5,12 +5,15 @@
 - A task that was never begun is cancelled and ended.
 - Work of an agent that is no task yet becomes one: a person typed a prompt in Coder, or the agent began by itself.
 - What is known of an agent whose workspace is gone is removed.
+- An agent whose deletion was given up may get tasks again.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from fleet.coder.model import Workspace
 from fleet.running.finding import FindTask
@@ -26,6 +29,8 @@ log = logging.getLogger(__name__)
 _UNBEGUN = timedelta(seconds=60)
 """How long a task may wait for a process that takes it."""
 
+_ROUNDS = 4
+
 _GONE_AFTER = timedelta(seconds=60)
 """How old an entry has to be before a list of workspaces without its workspace is believed."""
 
@@ -36,6 +41,7 @@ class Reconcile:
 
     stopping: StopTask
     finding: FindTask
+    _deleting: Counter[str] = field(default_factory=Counter[str])
 
     async def round(self, existing: Collection[str], busy: Iterable[Workspace]) -> None:
         """Repair all agents. `existing` are the ids of all workspaces, `busy` those whose agents work.
@@ -48,8 +54,19 @@ class Reconcile:
                 await self._repair(entry, entry.task)
             elif entry.workspace_id not in existing and entry.created_at < utc_now() - _GONE_AFTER:
                 await self.forget(entry)
+        await self._free_undeleted(existing)
         for workspace in busy:
             await self.finding.find(workspace)
+
+    async def _free_undeleted(self, existing: Collection[str]) -> None:
+        """A call that deletes an agent has ended after `_ROUNDS` rounds."""
+        marked = {entry.workspace_id: entry for entry in self.stopping.agents.all() if entry.deleting}
+        for workspace_id in self._deleting.keys() - marked.keys():
+            del self._deleting[workspace_id]
+        for workspace_id, entry in marked.items():
+            self._deleting[workspace_id] += 1
+            if self._deleting[workspace_id] > _ROUNDS and workspace_id in existing:
+                await self.stopping.agents.change(entry.name, partial(_unmarked, workspace_id))
 
     async def forget(self, entry: FleetAgent) -> None:
         """Remove everything that is known of an agent.
@@ -74,6 +91,12 @@ class Reconcile:
             log.warning("a task was never begun", extra={"agent": entry.name, "turn": ref.turn_id})
             await request_cancel(bus, ref, "the task was never begun")
             await self.stopping.ending.end(entry.name, ref.turn_id, End("failed", "it was never begun"))
+
+
+def _unmarked(workspace_id: str, entry: FleetAgent | None) -> FleetAgent | None:
+    if entry is None or entry.workspace_id != workspace_id:
+        return entry
+    return entry.model_copy(update={"deleting": False})
 
 
 def _late(task: FleetTask) -> bool:

@@ -145,6 +145,8 @@ class Watcher:
                 workspace = await self.coder.workspace(self.workspace_id)
                 if (why := _cannot_work(workspace)) is not None:
                     self._items.put_nowait(End("failed", why))
+                elif workspace is not None and workspace.running and self.coder.terminal(workspace) is None:
+                    self._items.put_nowait(End("failed", "the workspace has no app of a coding agent"))
                 elif workspace is not None and not workspace.running and clock() - began > _MOST_STARTING:
                     self._items.put_nowait(End("failed", "the workspace does not start"))
             await asyncio.sleep(CHECK_SECONDS)

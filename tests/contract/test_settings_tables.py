@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr, TypeAdapter
@@ -33,8 +33,10 @@ def defined(model: type[Settings], *, without: frozenset[str] = frozenset()) -> 
 def as_documented(default: Any) -> str:
     """A default as a document writes it."""
     match default:
-        case None | ():
+        case None | () | "":
             return "none"
+        case tuple():
+            return ",".join(map(str, cast("tuple[object, ...]", default)))
         case SecretStr():
             return default.get_secret_value()
         case bool():

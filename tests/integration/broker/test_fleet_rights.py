@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from fleet.app import FleetService, build
 from tests.integration.broker.guarded import ALPHA, Guarded, start, trying, worker
 from tests.integration.real_parts import a_gateway, a_process, until
 from tests.waiting import soon
 
+from fleet.app import FleetService, build
 from fleet.settings import FleetSettings
 from pallas_bus.history.turns import read_turn
 from pallas_bus.transport.connection import connect

@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import SecretStr, TypeAdapter
@@ -36,7 +36,8 @@ def as_documented(default: Any) -> str:
         case None | () | "":
             return "none"
         case tuple():
-            return ",".join(map(str, cast("tuple[object, ...]", default)))
+            words: tuple[object, ...] = default
+            return ",".join(map(str, words))
         case SecretStr():
             return default.get_secret_value()
         case bool():

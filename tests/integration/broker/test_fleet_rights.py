@@ -1,36 +1,25 @@
 """What the fleet does on a broker with rights for each service is not denied, and what it must not do is."""
 
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
-from tests.integration.broker.guarded import ALPHA, Guarded, start, trying, worker
+from mcp import Client
+from tests.integration.broker.guarded import ALPHA, Guarded, start, trying
 from tests.integration.real_parts import a_gateway, a_process, until
-from tests.waiting import soon
 
 from fleet.app import FleetService, build
+from fleet.handlers.start_task import LONGEST_DESCRIPTION
+from fleet.running import watching
+from fleet.running.requests import task_request
 from fleet.settings import FleetSettings
-from pallas_bus.history.turns import read_turn
-from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import bucket_subject
-from pallas_contracts.catalog import (
-    AGENTS,
-    CLI,
-    DATA_TEAM,
-    FLEET,
-    FLEET_AGENT,
-    FLEET_AGENTS,
-    FLEET_TASKS,
-    FLEET_TASKS_AGENT,
-    FLEET_TEAM,
-    GATEWAY,
-    PIPELINES,
-    POOL,
-    TURN_CLAIM,
-    TURN_OUTCOME,
-    TURN_REQUESTED,
-)
+from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.catalog import AGENTS, FLEET, FLEET_AGENT, FLEET_TEAM, GATEWAY
+from pallas_contracts.ids import new_turn_id
 from pallas_demo.coder import CoderStandIn, StandInSettings
 
 
@@ -43,88 +32,74 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
 
 
 @asynccontextmanager
-async def the_service(guarded: Guarded, coder: CoderStandIn) -> AsyncGenerator[FleetService]:
-    """A fleet, as its process builds it."""
-    given = {
-        "PALLAS_NATS_URL": guarded.server.url,
-        "PALLAS_NATS_SEED": guarded.seed(FLEET),
-        "PALLAS_CODER_URL": coder.url,
-        "PALLAS_CODER_TOKEN": coder.token,
-    }
-    async with build(FleetSettings.from_env(given), a_process(FLEET)) as service:
+async def a_replica(guarded: Guarded, coder: CoderStandIn) -> AsyncGenerator[FleetService]:
+    """The fleet, as its process builds it."""
+    given = {"nats_url": guarded.server.url, "nats_seed": guarded.seed(FLEET)}
+    given |= {"coder_url": coder.url, "coder_token": coder.token}
+    environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
+    async with build(FleetSettings.from_env(environ), a_process(FLEET)) as service:
         yield service
 
 
-async def test_a_task_from_its_start_to_its_history_needs_no_other_rights(alone: Guarded) -> None:
-    agent, large = {"agent_name": "papi"}, "x" * 200_000 + "; work 30 s"
+async def called(client: Client, tool: str, **arguments: str) -> JsonObject:
+    """The answer of a tool."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def test_the_fleet_does_its_work_with_its_rights(alone: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "STABLE_SECONDS", 0.4)
     async with (
         CoderStandIn(StandInSettings(build_seconds=0.05)) as coder,
+        httpx.AsyncClient(trust_env=False) as http,
         a_gateway(alone.server.url, nats_seed=alone.seed(GATEWAY)) as front,
-        connect(alone.access(CLI), CLI) as people,
-        the_service(alone, coder),
-        front.client(FLEET_TEAM, FLEET_AGENT) as client,
+        a_replica(alone, coder) as one,
     ):
 
-        async def ask(tool: str, **arguments: str) -> dict[str, object]:
-            answer = await soon(client.call_tool(tool, arguments), 60)
-            assert not answer.is_error, answer.content
-            assert answer.structured_content is not None
-            return answer.structured_content
+        async def hosted() -> bool:
+            return (await http.put(front.url(FLEET_TEAM, FLEET_AGENT))).status_code == 405
 
-        await ask("create_agent", name="papi", project="Setup", spec="say ready")
+        await until(hosted)
+        async with front.client(FLEET_TEAM, FLEET_AGENT) as client:
+            await called(client, "create_agent", name="papi", project="Setup", spec="say hello")
 
-        async def idle() -> bool:
-            return (await ask("list_agents"))["agents"] == [{"name": "papi", "status": "idle", "current_task": None}]
+            async def idle() -> bool:
+                return (await called(client, "list_agents"))["agents"][0]["status"] == "idle"
 
-        await until(idle, 30)
-        started = await ask("start_agent_task", task_description=f"say {large}", **agent)
-        stopped = await ask("stop_agent_task", **agent)
-        assert isinstance(started["task"], dict)
-        assert isinstance(stopped["task"], dict)
-        assert (stopped["task"]["id"], stopped["task"]["status"]) == (started["task"]["id"], "stopped")
-        turn = await read_turn(people, str(started["task"]["id"]).replace("-", ""))
-        assert turn is not None
-        assert turn.state == "cancelled"
-        assert (await ask("show_agent_task_history", **agent))["total_count"] == 2
-        await ask("delete_agent", **agent)
+            await until(idle, 20)
+            given = {"agent_name": "papi", "task_description": "work 60 s"}
+            started = await called(client, "start_agent_task", **given)
+            [entry] = one.fleet.agents.all()
+            large = task_request(entry, "€" * LONGEST_DESCRIPTION)
+            light = await offload_request(one.executor.bus, large)
+            assert light.stowed is not None
+            assert (await whole_request(one.executor.bus, light)).arguments == large.arguments
+            async with a_replica(alone, coder) as two:
+                await until(lambda: knows(two, started["task"]["id"].replace("-", "")))
+                await one.drain()
+                stopped = await called(client, "stop_agent_task", agent_name="papi")
+                assert stopped["task"]["id"] == started["task"]["id"]
+                history = await called(client, "show_agent_task_history", agent_name="papi")
+                assert [task["status"] for task in history["tasks"]] == ["stopped", "completed"]
+                await two.reconciling.round()
+                await called(client, "delete_agent", agent_name="papi")
     assert alone.violations == []
 
 
-def of_others() -> Iterator[str]:
-    """What only those who execute or make turns of other teams may do, and what other services own."""
-    for team in (ALPHA, DATA_TEAM):
-        yield bucket_subject(AGENTS, f"{team}.bench")
-        yield TURN_REQUESTED.template.subject(team=team, agent="bench", caller="x")
-        yield from (it.template.subject(team=team, agent="bench", turn="x") for it in (TURN_CLAIM, TURN_OUTCOME))
-        yield from (f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{team}__bench" for verb in ("MSG.NEXT", "DELETE", "CREATE"))
-        yield f"$JS.ACK.TURN_QUEUE.{team}__bench.1.1.1.1.1"
-        yield f"$JS.API.DIRECT.GET.TURN_LOG.{TURN_CLAIM.template.subject(team=team, agent='bench', turn='x')}"
-        yield f"$JS.API.CONSUMER.CREATE.TURN_LOG.mine.{TURN_CLAIM.template.filter(team=team)}"
-    yield from (f"$JS.API.DIRECT.GET.{stream}" for stream in ("TURN_LOG", "TURN_QUEUE", "TURN_OBJECTS", "KV_agents"))
-    yield from ("$KV.data_agents.feed", "$KV.gateways.front", "$KV.health.alpha.bench", "pallas.v1.pool.ask")
+async def knows(service: FleetService, turn_id: str) -> bool:
+    """Whether a replica knows who has a task."""
+    return service.workers.worker_of(turn_id) is not None
 
 
-async def test_the_fleet_can_neither_read_nor_make_turns_of_other_teams(guarded: Guarded) -> None:
-    ways = set(of_others())
-    async with trying(guarded.access(FLEET), FLEET) as trier:
-        assert await trier.publish(*ways) == ways
-        claims = f"pallas.v1.live.{TURN_CLAIM.template.filter(team=ALPHA).removeprefix('pallas.v1.')}"
-        assert await trier.subscribe(claims) == {claims}
-
-
-async def test_the_fleet_reads_its_own_buckets_directly(guarded: Guarded) -> None:
-    ways = {f"$JS.API.DIRECT.GET.KV_{bucket.name}" for bucket in (FLEET_AGENTS, FLEET_TASKS)}
-    async with trying(guarded.access(FLEET), FLEET) as trier:
-        assert await trier.publish(*ways) == set()
-    for user, service in ((PIPELINES, PIPELINES), (POOL, POOL), (worker(ALPHA), "agent-worker")):
-        async with trying(guarded.access(user), service) as trier:
-            assert await trier.publish(*ways) == ways
-
-
-async def test_nobody_else_can_use_the_queues_of_the_fleet(guarded: Guarded) -> None:
-    name = f"{FLEET_TEAM}__{FLEET_TASKS_AGENT}"
-    ways = {f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{name}" for verb in ("MSG.NEXT", "DELETE")}
-    ways |= {f"$JS.ACK.TURN_QUEUE.{name}.1.1.1.1.1", bucket_subject(AGENTS, f"{FLEET_TEAM}.{FLEET_TASKS_AGENT}")}
-    for user, service in ((POOL, POOL), (worker(ALPHA), "agent-worker")):
-        async with trying(guarded.access(user), service) as trier:
-            assert await trier.publish(*ways) == ways
+async def test_the_fleet_makes_turns_of_its_own_team_only(alone: Guarded) -> None:
+    turn = new_turn_id()
+    async with trying(alone.access(FLEET), FLEET) as trier:
+        foreign = [
+            f"pallas.v1.turn.requested.{ALPHA}.bench.x",
+            f"pallas.v1.turn.claim.{ALPHA}.bench.{turn}",
+            f"pallas.v1.turn.outcome.{ALPHA}.bench.{turn}",
+            bucket_subject(AGENTS, f"{ALPHA}.bench"),
+        ]
+        assert await trier.publish(*foreign) == set(foreign)

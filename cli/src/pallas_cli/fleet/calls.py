@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pallas_cli.plain_text import plain_line
 from pallas_cli.refused import Refused
@@ -95,10 +95,10 @@ def progress() -> Generator[Show]:
 
 def _document(text: str) -> Document | None:
     try:
-        read: object = json.loads(text)
+        read: Document = json.loads(text)
     except ValueError:
         return None
-    return cast("Document", read) if isinstance(read, dict) else None
+    return read if text.lstrip().startswith("{") else None
 
 
 def _refused(text: str, error: Document | None) -> FleetRefused:

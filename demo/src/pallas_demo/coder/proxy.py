@@ -31,9 +31,11 @@ class Proxy:
             return await answer(scope, receive, send)
         if found["rest"] is None:
             return await RedirectResponse(f"{scope['path']}/", 307)(scope, receive, send)
-        workspace = self._all.world.named(found["workspace"] or "")
-        agent = found["agent"] or "main"
-        if workspace is None or found["owner"] not in ("me", USER_NAME) or (found["slug"], agent) != (APP, "main"):
+        name = found["workspace"] or ""
+        workspace = self._all.world.named(name) or self._all.world.workspaces.get(name)
+        if workspace is None or found["owner"] not in ("me", USER_NAME) or found["slug"] != APP:
+            return await _page(404, "Application Not Found")(scope, receive, send)
+        if found["agent"] not in (None, "main", workspace.agent, workspace.id):  # some clients name the workspace twice
             return await _page(404, "Application Not Found")(scope, receive, send)
         running = self._all.running.get(workspace.id)
         if workspace.state != "running" or running is None or running.terminal.exit_code is not None:

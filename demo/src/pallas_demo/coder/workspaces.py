@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ async def sandbox(folder: Path) -> tuple[str, ...]:
         return ()
     wall = (
         program, "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev",
-        "--proc", "/proc", "--tmpfs", tempfile.gettempdir(), "--bind", str(folder), str(folder), "--chdir", str(folder),
+        "--proc", "/proc", "--bind", str(folder), str(folder), "--chdir", str(folder),
     )  # fmt: skip
     tried = await asyncio.create_subprocess_exec(*wall, "true", stderr=asyncio.subprocess.DEVNULL)
     return wall if await tried.wait() == 0 else ()
@@ -144,7 +143,7 @@ class Workspaces:
         folder.mkdir(parents=True, exist_ok=True)
         running = Running(workspace, Terminal(self.settings.terminal, lambda: self._moved(running)))
         environment = {
-            "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TERM": "xterm-256color",
+            "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TMPDIR": str(folder), "TERM": "xterm-256color",
             "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(), "CODER_AGENT_TOKEN": workspace.token,
             "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
         }  # fmt: skip

@@ -14,6 +14,7 @@ from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 LARGEST_EVENT = 4 * 1024 * 1024
 _BUSY = "waiting for user input"
+_BAD_HOST = b"Invalid host header"
 _BLANK = "must not be empty"
 
 
@@ -143,6 +144,8 @@ class Terminal:
         return self._read(peer, await self.http.send(peer, "GET", self._at(path)), kind)
 
     def _read(self, peer: Peer, answer: Answer, kind: TypeAdapter[Any]) -> Any:
+        if answer.status == 400 and _BAD_HOST in answer.body:
+            raise peer.unusable("host", "does not allow its host name (AGENTAPI_ALLOWED_HOSTS)", status=400)
         if answer.status != 200:
             raise _refused(peer, answer.status)
         return read_json(peer, answer, kind)

@@ -36,8 +36,7 @@ def as_documented(default: Any) -> str:
         case None | () | "":
             return "none"
         case tuple():
-            words: tuple[object, ...] = default
-            return ",".join(map(str, words))
+            return ",".join(TypeAdapter(tuple[str, ...]).validate_python(default))
         case SecretStr():
             return default.get_secret_value()
         case bool():

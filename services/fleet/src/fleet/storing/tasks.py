@@ -79,9 +79,7 @@ class Tasks:
             await asyncio.gather(*(self._delete(agent, number) for number in some))
 
     async def _delete(self, agent: FleetAgent, number: int) -> None:
-        await delete(
-            self._bus, FLEET_TASKS, marked=_MARKED_SECONDS, workspace=agent.workspace_id, number=str(number)
-        )
+        await delete(self._bus, FLEET_TASKS, marked=_MARKED_SECONDS, workspace=agent.workspace_id, number=str(number))
 
     async def _read(self, agent: FleetAgent, numbers: range) -> dict[int, FleetTask]:
         wanted = [{"workspace": agent.workspace_id, "number": str(number)} for number in numbers]

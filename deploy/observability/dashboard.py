@@ -131,7 +131,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Requests to Coder and terminals",
             "ops",
-            {"{{peer}} {{result}}": rate("pallas_fleet_requests_total", "peer", "result")},
+            {"{{kind}} {{code}}": rate("pallas_fleet_requests_total", "kind", "code")},
         ),
         Panel(
             "Tasks waiting and running",

@@ -35,12 +35,12 @@ def as_documented(default: Any) -> str:
     match default:
         case None | () | "":
             return "none"
-        case tuple():
-            return ",".join(TypeAdapter(tuple[str, ...]).validate_python(default))
         case SecretStr():
             return default.get_secret_value()
         case bool():
             return str(default).lower()
+        case tuple():
+            return ",".join(default)
         case float():
             return f"{default:g}"
         case _:

@@ -36,7 +36,7 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Counter(
             "pallas_fleet_requests",
             "Requests to Coder and to terminals of agents, by class of status or why there was no answer",
-            ["peer", "result"],
+            ["kind", "code"],
             registry=registry,
         ),
         Gauge("pallas_fleet_agents", "Coding agents, by status", ["status"], registry=registry),

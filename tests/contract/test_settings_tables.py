@@ -40,7 +40,7 @@ def as_documented(default: Any) -> str:
         case bool():
             return str(default).lower()
         case tuple():
-            return ",".join(default)
+            return ",".join(TypeAdapter(tuple[str, ...]).validate_python(default))
         case float():
             return f"{default:g}"
         case _:

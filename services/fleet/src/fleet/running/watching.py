@@ -37,7 +37,8 @@ type _Item = Said | Status | Trouble | _Away | End
 class Lines:
     """Tells each line of an agent's message once, when another one follows it or the terminal is stable.
 
-    The last line of a message is what a program still draws, such as a spinner.
+    The last line of a message is what a program still draws, such as a spinner. Of lines that it draws again, those are
+    told that are new.
     """
 
     tell: Callable[[str], None]
@@ -51,16 +52,18 @@ class Lines:
             self.end()
             self._message, self._drawn, self._told = message, [], 0
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._drawn, lines, strict=False)))
+        known = frozenset(map(str.strip, self._drawn[same : self._told]))
         self._drawn, self._told = lines, min(self._told, same)
-        self._tell(len(lines) - 1)
+        self._tell(len(lines) - 1, known)
 
     def end(self) -> None:
         """The terminal does not change for now."""
         self._tell(len(self._drawn))
 
-    def _tell(self, end: int) -> None:
-        for text in filter(None, map(str.strip, self._drawn[self._told : end])):
-            self.tell(text)
+    def _tell(self, end: int, known: frozenset[str] = frozenset()) -> None:
+        for text in map(str.strip, self._drawn[self._told : end]):
+            if text and text not in known:
+                self.tell(text)
         self._told = max(self._told, end)
 
 

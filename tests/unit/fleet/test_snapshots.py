@@ -1,7 +1,7 @@
 """The list of workspaces is read once for all calls that come together, and again after a change."""
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tests.unit.fleet.seen import a_workspace
@@ -84,11 +84,11 @@ async def test_a_call_that_is_given_up_ends_no_read_of_others() -> None:
         ({"reason": "not_configured"}, "error"),
     ],
 )
-async def test_what_is_wrong_with_coder_is_told_until_it_is_back(facts: dict[str, object], status: str) -> None:
+async def test_what_is_wrong_with_coder_is_told_until_it_is_back(facts: dict[str, Any], status: str) -> None:
     coder, changes = ACoder(), list[None]()
     snapshots = Snapshots(cast("Coder", coder), lambda: changes.append(None))
     coder.may_answer.set()
-    coder.error = Unavailable("Coder does not answer.", **facts)  # pyright: ignore[reportArgumentType]
+    coder.error = Unavailable("Coder does not answer.", **facts)
     for _ in range(2):
         with pytest.raises(Unavailable):
             await snapshots.get()

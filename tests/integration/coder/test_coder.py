@@ -188,7 +188,9 @@ async def test_a_program_that_crashed_is_unhealthy(coder: CoderStandIn, client: 
 
 
 async def test_programs_end_with_the_stand_in() -> None:
-    async with CoderStandIn(StandInSettings(build_seconds=0.0, program=("sh", "-c", "sleep 300 & read line"))) as coder:
+    async with CoderStandIn(
+        StandInSettings(build_seconds=0.0, program=("sh", "-c", "echo on; sleep 300 & read line"))
+    ) as coder:
         headers = {"Coder-Session-Token": coder.token}
         async with httpx.AsyncClient(base_url=coder.url, headers=headers, trust_env=False) as client:
             await create(client, "papi")

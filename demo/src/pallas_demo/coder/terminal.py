@@ -46,7 +46,7 @@ class Terminal:
         self.status: Status = "running"
         self.messages: list[dict[str, object]] = []
         self.exit_code: int | None = None
-        self.ready = False  # once the program waited for input, and its first prompt was typed
+        self.ready = False  # once the program waited for input
         self._prompt = ""
         self.folder = Path()
         self._changed = changed
@@ -84,7 +84,7 @@ class Terminal:
         finally:
             os.close(tty)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
-        self._after(self.settings.stable_after, self._settled)
+        self._after(self.settings.start_timeout, self._settled)  # sooner, once it writes
         self._end = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -122,11 +122,11 @@ class Terminal:
             self._say("user", text)
 
     async def _type_first(self, text: str) -> None:
+        self.ready = True
+        self._changed()
         async with self._lock:
             with suppress(Refused):
                 await self._type(text)
-        self.ready = True
-        self._changed()
 
     async def press(self, keys: str) -> None:
         """Write keys as they are."""

@@ -144,8 +144,8 @@ class Workspaces:
         running = Running(workspace, Terminal(self.settings.terminal, lambda: self._moved(running)))
         environment = {
             "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TMPDIR": str(folder),
-            "TERM": "xterm-256color", "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(), "CODER_AGENT_TOKEN": workspace.token,
-            "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
+            "TERM": "xterm-256color", "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(),
+            "CODER_AGENT_TOKEN": workspace.token, "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
         }  # fmt: skip
         wall = await sandbox(folder) if self.settings.sandbox else ()
         self.running[workspace.id] = running

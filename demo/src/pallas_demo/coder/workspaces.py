@@ -71,6 +71,12 @@ class Workspaces:
         self.touch()
         self._soon(self._carry_out(workspace, build))
 
+    def resume(self) -> None:
+        """Start what was on when the stand-in ended. A spec that was typed is not typed again."""
+        for workspace in map(self.world.workspaces.__getitem__, self.world.interrupted):
+            last = workspace.build
+            self.start(workspace, Build(number=last.number + 1, transition="start", version=last.version))
+
     def touch(self) -> None:
         """Something changed: save it and wake those who wait."""
         self.world.save(self.settings.state)

@@ -52,7 +52,7 @@ async def open_chat(
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
     sending = Sending(engine, owner, wellness, defaults, runner.start)
-    deciding = Deciding(engine, owner, wellness, defaults, runner.start)
+    deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
     following = Following(reading, runner, hub)
     async with process.running(runner.run(), "replies of agents"):
         yield Chat(Conversations(engine), reading, sending, deciding, following, runner)

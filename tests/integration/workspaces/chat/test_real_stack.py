@@ -139,6 +139,6 @@ async def test_a_cancel_ends_the_turn_at_once_and_not_after_its_grace(platform: 
 
     async def cancelled() -> bool:
         turns = (await http.get(f"{API}/turns")).json()["turns"]
-        return [turn["state"] for turn in turns] == ["cancelled"]
+        return turns[:1] != [] and turns[0]["state"] == "cancelled"  # of this test: the latest come first
 
     await until(cancelled)

@@ -57,7 +57,8 @@ async def test_names_are_found_in_any_case_unless_they_differ_only_in_that(palla
 
 
 async def test_bad_words_are_reported_in_one_line(pallas: Pallas, world: World) -> None:
-    await world.register("mentor"), await world.register("Kottos")
+    await world.register("mentor")
+    await world.register("Kottos")
     await pallas.done("workspaces", "create", "Research", "--id", "research")
     refusals = {
         ("attach", "other", "x"): "no workspace has the id or name 'other'; there are: Research\n",

@@ -2,3 +2,5 @@
 
 API = "/api/v1"
 LOGIN = f"{API}/login"
+EVENTS = "/events"
+"""What the paths of streams end with."""

@@ -19,6 +19,7 @@ from workspaces.http.messages import messages_router
 from workspaces.http.parts import Parts
 from workspaces.http.paths import API
 from workspaces.http.settings import settings_router
+from workspaces.http.streams import with_sessions
 from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
 
@@ -58,7 +59,8 @@ REFUSALS = refusals(
 
 def make_http(parts: Parts) -> ASGIApp:
     """The ASGI application."""
-    api, console = make_api(parts), Console()
+    api = with_sessions(make_api(parts), parts.access.sessions, parts.hub)
+    console = Console()
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["path"] == "/api" or scope["path"].startswith("/api/")

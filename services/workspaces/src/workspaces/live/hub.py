@@ -16,7 +16,7 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Hub:
         self._some.set()
 
     @staticmethod
-    async def tell_in(session: AsyncSession, topic: str, kind: str, data: dict[str, Any]) -> None:
+    async def tell_in(session: AsyncSession | AsyncConnection, topic: str, kind: str, data: dict[str, Any]) -> None:
         """Tell it to all replicas, this one included, when the transaction of the session is committed."""
         await session.execute(
             text("select pg_notify(:channel, :payload)"),

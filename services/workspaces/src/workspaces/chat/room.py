@@ -15,7 +15,7 @@ from workspaces.chat.concluding import Concluding
 from workspaces.chat.conversations import Conversations
 from workspaces.chat.deciding import Deciding
 from workspaces.chat.following import Following
-from workspaces.chat.leases import Leases
+from workspaces.chat.leases import Leases, watch_unowned
 from workspaces.chat.reading import Reading
 from workspaces.chat.replying import Replying
 from workspaces.chat.runner import Runner
@@ -54,5 +54,8 @@ async def open_chat(
     sending = Sending(engine, owner, wellness, defaults, runner.start)
     deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
     following = Following(reading, runner, hub)
-    async with process.running(runner.run(), "replies of agents"):
+    async with (
+        process.running(runner.run(), "replies of agents"),
+        process.running(watch_unowned(engine, metrics.unowned), "replies that nobody has"),
+    ):
         yield Chat(Conversations(engine), reading, sending, deciding, following, runner)

@@ -25,7 +25,6 @@ from workspaces.handlers.secrets import reveal_jwt
 from workspaces.hooks.leases import Leases
 from workspaces.hooks.now import Now
 from workspaces.hooks.settle import Settler
-from workspaces.hooks.state import Writer
 from workspaces.metrics import make_metrics
 from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
@@ -99,7 +98,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
     leases = Leases(engine)
     async with open_teams_client(settings.teams_password) as http:
-        settler = Settler(Teams(http, settings.teams_url), vault, Writer(engine))
+        settler = Settler(Teams(http, settings.teams_url), vault, engine)
         renewing = asyncio.create_task(leases.keep_renewing())
         try:
             who = Who("operator", uuid.uuid4().hex)

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading
 from workspaces.agents.images import image_type
 from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.icons import icon_hash, icon_url
@@ -99,7 +99,7 @@ class Icons:
 
     async def _find(self, name: str) -> str | None:
         """The address of an icon of a registered agent."""
-        async with postgres_errors(), reading(self._engine) as session:
+        async with reading(self._engine) as session:
             rows = await session.execute(select(PallasInstance.registry_url, PallasInstance.agents))
             for base, agents in rows:
                 for agent in agents:

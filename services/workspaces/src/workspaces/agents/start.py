@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading
 from pallas_runtime.process import Process
 from workspaces.agents.health import HealthBook
 from workspaces.agents.icons import Icons
@@ -42,7 +42,7 @@ async def open_agents(
     transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
 
     async def interval() -> float:
-        async with postgres_errors(), reading(engine) as session:
+        async with reading(engine) as session:
             return (await stored_settings(session, defaults)).health_interval
 
     async with AsyncExitStack() as stack:

@@ -4,26 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.types import Text
 
 from pallas_contracts.errors import NotFound
 from workspaces.answers import Believed, DiscoveredAgent, InstanceView, UnusableEntry
 from workspaces.handlers.parts import HealthOf
 from workspaces.model import JwtState
 from workspaces.registries.icons import icon_path
-from workspaces.tables import Assignment, PallasInstance
+from workspaces.tables import WORKSPACE_IDS, PallasInstance
 
 
 async def show_instances(session: AsyncSession, health: HealthOf, *only: str) -> list[InstanceView]:
     """All instances by name, or only these."""
-    ordered = func.array_agg(aggregate_order_by(Assignment.workspace_id, Assignment.workspace_id), type_=ARRAY(Text))
-    attached = select(ordered).where(Assignment.pallas_instance_id == PallasInstance.id).scalar_subquery()
-    found = select(PallasInstance, attached).order_by(func.lower(PallasInstance.name), PallasInstance.id)
+    found = select(PallasInstance, WORKSPACE_IDS).order_by(func.lower(PallasInstance.name), PallasInstance.id)
     if only:
         found = found.where(PallasInstance.id.in_(only))
-    return [instance_view(one, ids or (), health) for one, ids in await session.execute(found)]
+    return [instance_view(one, ids, health) for one, ids in await session.execute(found)]
 
 
 async def show_instance(session: AsyncSession, health: HealthOf, instance_id: str) -> InstanceView:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading, writing
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.model import Who
 from workspaces.registries.fetch import Fetcher
@@ -52,9 +52,8 @@ class Refresher:
             for one in known:
                 tasks.start_soon(self._refresh, who, one, slots)
         failed = {one.id: one.warning for one in known if one.warning is not None and one.warning != one.before}
-        async with postgres_errors(), AsyncSession(self.engine) as session:
+        async with writing(self.engine) as session:
             await store_fetches(session, [one.id for one in known if one.same], failed)
-            await session.commit()
         return {one.id: one.warning for one in known}
 
     async def _refresh(self, who: Who, one: "_Known", slots: anyio.CapacityLimiter) -> None:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy import func, select
@@ -32,11 +33,8 @@ from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
 from workspaces.tables import PallasInstance
 
-HEADINGS = ("INSTANCE", "NAME", "STATUS", "JWT")
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row of the table. `jwt` is shown here for the first and last time."""
 
     instance_id: str
@@ -44,10 +42,8 @@ class Row:
     status: str
     jwt: str = ""
 
-    @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """What is printed."""
-        return self.instance_id, self.name, self.status, self.jwt
+
+HEADINGS = Row("INSTANCE", "NAME", "STATUS", "JWT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows in columns."""
-    lines = [HEADINGS, *(row.cells for row in rows)]
+    lines = [HEADINGS, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS) - 1)]
     return "\n".join(
         "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1])).rstrip()

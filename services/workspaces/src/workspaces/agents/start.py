@@ -17,7 +17,6 @@ from workspaces.agents.targets import Targets
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.vault import Vault
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
 from workspaces.settings import WorkspacesSettings
 from workspaces.stored_settings import default_settings, stored_settings
@@ -39,7 +38,7 @@ async def open_agents(
 ) -> AsyncGenerator[Agents]:
     """Check the health of all agents until the block ends."""
     policy, defaults = Policy(settings.registry_networks), default_settings(settings)
-    transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
+    transport = policy.transport(most_idle=MOST_IDLE, socket_options=KEEPALIVE)
 
     async def interval() -> float:
         async with reading(engine) as session:

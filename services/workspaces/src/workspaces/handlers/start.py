@@ -43,7 +43,8 @@ async def open_control(
         registries = await enter(open_client(policy))
         mnemosyne = await enter(open_teams_client(settings.teams_password))
         teams, defaults = Teams(mnemosyne, settings.teams_url), default_settings(settings)
-        refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
+        fetcher = Fetcher(registries, policy, settings.origins)
+        refresher = Refresher(engine, changes, fetcher)
         reconciler = Reconciler(engine, defaults, refresher, metrics)
         leases, settler = Leases(engine), Settler(teams, vault, engine)
         runner = HookRunner(engine, hub, leases, settler, metrics)
@@ -52,4 +53,6 @@ async def open_control(
         await enter(process.running(reconciler.run(), "reconciler"))
         now = Now(engine, changes, leases, settler)
         library = settings.library_server, settings.library_url
-        yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library, teams.has_sent)
+        yield Control(
+            engine, changes, vault, fetcher, refresher, now, reconciler, health, defaults, library, teams.has_sent
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_contracts.errors import Conflict, NotFound, Superseded
+from pallas_contracts.errors import Conflict, Superseded
 from pallas_postgres.engine import writing
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.hooks.conclude import conclude, redo
@@ -17,7 +17,7 @@ from workspaces.hooks.leases import Leases
 from workspaces.hooks.settle import GONE, Ended, Settler, log_action
 from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write, write_in
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
-from workspaces.model import Who
+from workspaces.model import Who, no_instance
 
 log = logging.getLogger(__name__)
 
@@ -137,5 +137,5 @@ class Now:
     async def _find(self, instance_id: str) -> State:
         state = (await load(self.engine, [instance_id])).get(instance_id)
         if state is None:
-            raise NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+            raise no_instance(instance_id)
         return state

@@ -33,7 +33,7 @@ type InstanceId = Annotated[str, Path(min_length=1, max_length=64)]
 
 
 class Body(BaseModel):
-    """The body of a request."""
+    """The body or the query of a request, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -81,9 +81,8 @@ class Replying:
         while trying:
             try:
                 target = await self.agents.targets.target_of(claim.instance_id, claim.server_id)
-                answer = await self.agents.calls.cancel(
-                    target, None, agent=claim.server_id, key=claim.key, answers=answers
-                )
+                calls = await self.agents.calls()
+                answer = await calls.cancel(target, None, agent=claim.server_id, key=claim.key, answers=answers)
                 trying = answer is not None and answer.code == "busy"
             except (CallFailed, PallasError) as error:
                 log.info("a call is not cancelled yet", extra={"reply": claim.reply_id, "reason": error.code})
@@ -102,7 +101,8 @@ class Replying:
         while True:
             called_before = called
             try:
-                keeps = keeps or await self.agents.calls.keeps_keys(target)
+                calls = await self.agents.calls()
+                keeps = keeps or await calls.keeps_keys(target)
                 if called and not keeps:
                     raise Interrupted
                 called, held.movable = True, keeps
@@ -121,7 +121,8 @@ class Replying:
                     return answer
 
     async def _call(self, claim: Claim, target: Target, arguments: dict[str, Any], held: Held) -> CallAnswer:
-        return await self.agents.calls.call(
+        calls = await self.agents.calls()
+        return await calls.call(
             target,
             None,
             arguments,

@@ -70,9 +70,9 @@ class Replying:
         except Interrupted:
             return Ending("failed", error_code=INTERRUPTED, error=_INTERRUPTED)
         if not answer.failed:
-            return Ending("answered", answer.text, turn_id=answer.turn_id, usage=answer.usage)
+            return Ending("answered", answer.text, turn_id=answer.turn_id)
         text = answer.text or "The agent failed and did not say why."
-        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id, answer.usage)
+        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id)
 
     async def cancel(self, claim: Claim) -> None:
         """Cancel the call for a reply at the agent, whichever replica has made it."""

@@ -3,6 +3,7 @@
 A call is repeated only under its key, at agents that keep keys, or if it cannot have arrived. So nothing happens twice.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Reply, Target, TextDelta
 from pallas_postgres.engine import reading
@@ -108,6 +110,8 @@ class Replying:
                 called, held.movable = True, keeps
                 answer = await self._call(claim, target, arguments, held)
             except CallFailed as error:
+                if is_cancelled():
+                    raise asyncio.CancelledError from error
                 if not error.lost:
                     raise
                 called = called if error.sent else called_before

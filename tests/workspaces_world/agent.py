@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from tests.embedded import free_port
 from tests.waiting import Collected, soon
 
-from pallas_mcp_calls.model import CANCEL_META, ERROR_META, KEY_META, TEXT_META, TURN_META, USAGE_META
+from pallas_mcp_calls.model import CANCEL_META, ERROR_META, KEY_META, TEXT_META, TURN_META
 from pallas_runtime.http.listener import bind, listening
 
 type Context = ServerRequestContext[Any, Any]
@@ -72,10 +72,9 @@ class Work:
         """Begin with the text anew."""
         await self.progress("text restarted")
 
-    async def answer(self, text: str, usage: dict[str, Any] | None = None) -> None:
+    async def answer(self, text: str) -> None:
         """End with this answer."""
-        meta: dict[str, Any] = {TURN_META: f"turn-{self.key}", **({USAGE_META: usage} if usage else {})}
-        await self._end(_result(text, meta))
+        await self._end(_result(text, {TURN_META: f"turn-{self.key}"}))
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""

@@ -250,7 +250,6 @@ class ChatMessage(Base):
     error_code: Mapped[str | None]
     error: Mapped[str | None]
     turn_id: Mapped[str | None] = mapped_column(index=True)
-    usage: Mapped[dict[str, Any] | None]
     progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
+from pallas_mcp_calls.late import LateCalls
+from pallas_mcp_calls.model import HealthReport, Target
 from pallas_postgres.engine import reading
 from pallas_runtime.process import Process
 from workspaces.agents.health import HealthBook
@@ -28,7 +29,7 @@ class Agents:
 
     targets: Targets
     health: HealthBook
-    calls: AgentCalls
+    calls: LateCalls
     icons: Icons
 
 
@@ -44,11 +45,14 @@ async def open_agents(
         async with reading(engine) as session:
             return (await stored_settings(session, defaults)).health_interval
 
+    async def ask_health(target: Target) -> HealthReport:
+        return await (await calls()).health(target)
+
     async with AsyncExitStack() as stack:
-        calls = await stack.enter_async_context(AgentCalls(transport))
+        calls = await stack.enter_async_context(LateCalls(transport))
         icons = await stack.enter_async_context(Icons(engine, policy))
         targets = Targets(engine, vault, settings.agent_token, settings.origins)
-        book = HealthBook(calls.health, hub, metrics.agent_health, defaults.health_interval)
+        book = HealthBook(ask_health, hub, metrics.agent_health, defaults.health_interval)
         poller = Poller(book, targets, hub, interval)
         await stack.enter_async_context(process.running(poller.run(), "health of agents"))
         yield Agents(targets, book, calls, icons)

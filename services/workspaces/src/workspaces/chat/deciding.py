@@ -21,7 +21,7 @@ from workspaces.chat.views import RUNNING, message_view
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image
 
-_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "usage", "progress", "question", "answers"))
+_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "progress", "question", "answers"))
 _NO_ANSWER = ("unreachable", "connection_lost", "unavailable")
 """How a call has failed that may have an answer after all: it is repeated, under the same key."""
 

@@ -3,6 +3,7 @@
 A call is repeated only under its key, at agents that keep keys, or if it cannot have arrived. So nothing happens twice.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Reply, Target, TextDelta
 from pallas_postgres.engine import reading
@@ -70,9 +72,9 @@ class Replying:
         except Interrupted:
             return Ending("failed", error_code=INTERRUPTED, error=_INTERRUPTED)
         if not answer.failed:
-            return Ending("answered", answer.text, turn_id=answer.turn_id, usage=answer.usage)
+            return Ending("answered", answer.text, turn_id=answer.turn_id)
         text = answer.text or "The agent failed and did not say why."
-        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id, answer.usage)
+        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id)
 
     async def cancel(self, claim: Claim) -> None:
         """Cancel the call for a reply at the agent, whichever replica has made it."""
@@ -81,9 +83,8 @@ class Replying:
         while trying:
             try:
                 target = await self.agents.targets.target_of(claim.instance_id, claim.server_id)
-                answer = await self.agents.calls.cancel(
-                    target, None, agent=claim.server_id, key=claim.key, answers=answers
-                )
+                calls = await self.agents.calls()
+                answer = await calls.cancel(target, None, agent=claim.server_id, key=claim.key, answers=answers)
                 trying = answer is not None and answer.code == "busy"
             except (CallFailed, PallasError) as error:
                 log.info("a call is not cancelled yet", extra={"reply": claim.reply_id, "reason": error.code})
@@ -102,12 +103,15 @@ class Replying:
         while True:
             called_before = called
             try:
-                keeps = keeps or await self.agents.calls.keeps_keys(target)
+                calls = await self.agents.calls()
+                keeps = keeps or await calls.keeps_keys(target)
                 if called and not keeps:
                     raise Interrupted
                 called, held.movable = True, keeps
                 answer = await self._call(claim, target, arguments, held)
             except CallFailed as error:
+                if is_cancelled():
+                    raise asyncio.CancelledError from error
                 if not error.lost:
                     raise
                 called = called if error.sent else called_before
@@ -121,7 +125,8 @@ class Replying:
                     return answer
 
     async def _call(self, claim: Claim, target: Target, arguments: dict[str, Any], held: Held) -> CallAnswer:
-        return await self.agents.calls.call(
+        calls = await self.agents.calls()
+        return await calls.call(
             target,
             None,
             arguments,

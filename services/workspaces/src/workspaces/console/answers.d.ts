@@ -196,7 +196,6 @@ export interface MessageView {
   error_code: string | null;
   error: string | null;
   turn_id: string | null;
-  usage: Record<string, unknown> | null;
   progress: ProgressView | null;
   question: QuestionView | null;
   remembers_from: number | null;

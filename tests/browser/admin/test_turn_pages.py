@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.admin.conftest import Show
 from tests.browser.axe import violations
+from tests.browser.pages import Show
 from tests.conftest import Connecting
 from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World

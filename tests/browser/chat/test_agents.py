@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import expect
 from sqlalchemy import text
 from tests.browser.axe import violations
-from tests.browser.chat.conftest import Show
 from tests.browser.chat.talking import reply, say
 from tests.browser.conftest import Scheme
+from tests.browser.pages import Show
 from tests.integration.workspaces.chat.talk import attach
 from tests.integration.workspaces.lab import Lab
 from tests.requirements import requirement

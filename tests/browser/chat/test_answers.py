@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
-from tests.browser.chat.conftest import Show
 from tests.browser.chat.talking import reply, say, status
+from tests.browser.pages import Show
 from tests.requirements import requirement
 from tests.workspaces_world.agent import Agent
 

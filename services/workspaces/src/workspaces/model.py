@@ -5,8 +5,6 @@ from typing import Literal
 
 from pallas_contracts.errors import NotFound
 
-API = "/api/v1"
-
 type TeamStatus = Literal["pending", "provisioned", "failed"]
 type JwtState = Literal["none", "ready", "revealed"]
 type Health = Literal["ok", "degraded", "error", "unknown"]

@@ -20,12 +20,12 @@ from pallas_runtime.http.problems import problem
 from workspaces.access.attempts import TooManyLogins
 from workspaces.access.login import Logins
 from workspaces.access.origin import SAFE, is_cross_site
-from workspaces.model import API, Who
+from workspaces.http.paths import API, LOGIN
+from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
 
 log = logging.getLogger(__name__)
 
-LOGIN = f"{API}/login"
 COOKIE = "pallas_session"
 CSRF = "x-csrf-token"
 NOBODY = "-"

@@ -1,5 +1,5 @@
 // Two turns side by side: their answers, where their time went, and their timelines on the same scale.
-import { html, useEffect, useMemo, useState } from "../lib.js";
+import { html, useMemo, useState, useTitle } from "../lib.js";
 import { get, path } from "../api.js";
 import { session } from "../state.js";
 import { Banner, Button, Icon } from "../parts/basic.js";
@@ -20,7 +20,7 @@ export default function ComparePage({ params }) {
   const { a, b } = params;
   const both = (/** @type {Comparison} */ found) => isOver(found.old.turn) && isOver(found.new.turn);
   const { data, fault, again } = useLive(() => /** @type {Promise<Comparison>} */ (get(path`/turns/${a}/compare/${b}`)), both, [a, b]);
-  useEffect(() => void (document.title = "Compare turns · Pallas"), []);
+  useTitle("Compare turns");
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   const [marking, setMarking] = useState(false);
   const texts = [data?.old.content?.text ?? "", data?.new.content?.text ?? ""];

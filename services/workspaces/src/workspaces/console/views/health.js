@@ -1,5 +1,5 @@
 // Health: every agent that is attached somewhere, grouped by instance, as it was when it was last asked.
-import { html, useEffect } from "../lib.js";
+import { html, useEffect, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { on } from "../events.js";
 import { Empty, HealthBadge } from "../parts/basic.js";
@@ -16,7 +16,7 @@ const TONES = /** @type {Record<string, string>} */ ({ ok: "ok", degraded: "warn
 export default function HealthPage() {
   const loaded = useLoaded(() => /** @type {Promise<Statuses>} */ (get("/agents/status")), [], ["agents", "instance"]);
   const { data, set } = loaded;
-  useEffect(() => void (document.title = "Health · Pallas"), []);
+  useTitle("Health");
   useEffect(() => on("health", (/** @type {Status} */ status) => {
     if (data) set({ ...data, agents: data.agents.map((each) => (same(each, status) ? status : each)) });
   }), [data]);

@@ -1,8 +1,8 @@
 // General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
-import { html, useEffect, useState } from "../lib.js";
-import { ApiError, get, put, sentence } from "../api.js";
+import { html, useEffect, useState, useTitle, valueTo } from "../lib.js";
+import { get, put, sentence } from "../api.js";
 import { Banner, Button, Field } from "../parts/basic.js";
-import { Loading, useLoaded } from "../parts/load.js";
+import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").SettingsView} Values */
@@ -23,7 +23,7 @@ const GROUPS = [
 
 export default function SettingsPage() {
   const loaded = useLoaded(() => /** @type {Promise<Values>} */ (get("/settings")), []);
-  useEffect(() => void (document.title = "Settings · Pallas"), []);
+  useTitle("Settings");
   return html`<div class="page">
     <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
     ${loaded.data ? html`<${Form} values=${loaded.data} onSaved=${loaded.set} />` : html`<${Loading} loaded=${loaded} lines=${6} />`}
@@ -41,22 +41,16 @@ function Form({ values, onSaved }) {
   const entries = GROUPS.flatMap((group) => group.entries);
   const asTexts = () => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, values)])));
   const [texts, setTexts] = useState(asTexts);
-  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
-  const [busy, setBusy] = useState(false);
+  const { busy, fault, run, clear } = useWork();
   useEffect(() => setTexts(asTexts()), [values]);
   const changed = entries.some((entry) => texts[entry.name] !== shown(entry, values));
-  const save = async (/** @type {Event} */ event) => {
+  const save = (/** @type {Event} */ event) => {
     event.preventDefault();
-    setBusy(true);
-    setFault(null);
-    try {
+    void run(async () => {
       const body = Object.fromEntries(entries.map((entry) => [entry.name, Number((Number(texts[entry.name]) / (entry.scale ?? 1)).toFixed(6))]));
       onSaved(await put("/settings", body));
       toast("The settings are saved.");
-    } catch (error) {
-      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
-    }
-    setBusy(false);
+    });
   };
   const faultOf = (/** @type {string} */ name) =>
     fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? sentence(fault) : "");
@@ -65,9 +59,9 @@ function Form({ values, onSaved }) {
       <div class="settings">${group.entries.map((entry) => html`
         <${Field} key=${entry.name} label=${entry.label} for=${entry.name} hint=${entry.hint} error=${capital(faultOf(entry.name))}>
           <span class="with-unit"><input id=${entry.name} inputmode="decimal" autocomplete="off" value=${texts[entry.name]} aria-describedby=${`${entry.name}-hint`} aria-invalid=${Boolean(faultOf(entry.name))}
-            onInput=${(/** @type {Event} */ event) => setTexts({ ...texts, [entry.name]: /** @type {HTMLInputElement} */ (event.target).value })} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
+            onInput=${valueTo((value) => setTexts({ ...texts, [entry.name]: value }))} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
     ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     <div class="row"><${Button} kind="primary" type="submit" busy=${busy} disabled=${!changed}>Save<//>
-      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); setFault(null); }}>Discard<//>`}</div>
+      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); clear(); }}>Discard<//>`}</div>
   </form>`;
 }

@@ -1,5 +1,5 @@
 // All turns of the platform, live: who called which agent, how long it waited and ran, and how it ended.
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useRef, useState, useTitle } from "../lib.js";
 import { get, sentence } from "../api.js";
 import { openStream } from "../events.js";
 import { session } from "../state.js";
@@ -18,7 +18,7 @@ const MOST = 500;
 
 /** @param {{query: URLSearchParams}} props */
 export default function TurnsView({ query }) {
-  useEffect(() => void (document.title = "Turns · Pallas"), []);
+  useTitle("Turns");
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   return html`<${Turns} query=${query} />`;
 }

@@ -1,11 +1,11 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
-import { html } from "../../lib.js";
+import { counted, html } from "../../lib.js";
 import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
 import { duration } from "../units.js";
 import { stretches } from "../waterfall/strip.js";
-import { counted, tokens, tokensOf } from "../waterfall/words.js";
+import { tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */

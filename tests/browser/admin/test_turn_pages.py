@@ -15,6 +15,7 @@ from tests.integration.workspaces.turns_lab import Stage
 
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import GATEWAY
+from workspaces.turns import log
 
 INSIDE = '/tool plain {"message": "/say inside"}\n/say **outside**'
 
@@ -78,6 +79,21 @@ async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: S
     await page.get_by_role("link", name=f"{first.team}/broken").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
+
+
+async def test_a_page_without_turns_offers_to_search_further(
+    show: Show, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.turn(message="/say one")
+    with monkeypatch.context() as hurried:
+        hurried.setattr(log, "MOST_SECONDS", -1.0)
+        page = await show(f"/turns?team={stage.team}&state=input_required")
+        further = page.get_by_role("button", name="Search further")
+        await expect(further).to_be_visible()
+        await expect(page.get_by_text("The log was searched back to")).to_be_visible()
+    await further.click()
+    await expect(page.get_by_role("heading", name="No turn matches", exact=True)).to_be_visible()
+    await expect(further).to_have_count(0)
 
 
 async def test_a_turn_is_executed_again_and_compared(show: Show, stage: Stage) -> None:

@@ -336,7 +336,6 @@ class TurnLine(Shape):
     took_ms: float | None = None
     attempts: int = 0
     worker: str | None = None
-    model: str | None = None
     replay_of: str | None = None
 
 
@@ -401,6 +400,7 @@ class TurnView(Shape):
     """
 
     turn: TurnLine
+    model: str | None = None
     parent_id: str | None = None
     bars: tuple[Bar, ...]
     times: TurnTimes

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 KEY_META = "pallas/idempotency-key"
+CANCEL_META = "pallas/cancel"
 TEXT_META = "pallas/text-deltas"
 TURN_META = "pallas/turn"
 ERROR_META = "pallas/error"

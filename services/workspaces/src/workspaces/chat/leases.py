@@ -4,14 +4,20 @@ A replica renews the leases of its replies twice a second, all in one statement.
 locks any for long; a row that is locked just then is renewed the next time.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from prometheus_client import Gauge
 from sqlalchemy import Text, cast, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_contracts.errors import Unavailable
+from pallas_postgres.engine import reading
 from workspaces.chat.locking import changing, tell_message
 from workspaces.chat.model import LEASE, Claim
 from workspaces.chat.views import RUNNING
@@ -19,6 +25,9 @@ from workspaces.live.hub import WORK, Hub
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
 MOST_CLAIMED = 50
+UNOWNED = timedelta(seconds=30)
+"""A reply that nobody has held for so long is not taken over by anybody."""
+_LOOK_SECONDS = 5.0
 INTERRUPTED = "interrupted"
 """The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
 
@@ -123,3 +132,14 @@ class Leases:
         async with changing(self._engine) as session:
             await session.execute(released, execution_options={"synchronize_session": False})
             await Hub.tell_in(session, WORK, "replies", {})
+
+
+async def watch_unowned(engine: AsyncEngine, unowned: Gauge) -> None:
+    """Measure the replies that wait for a replica in vain, until cancelled."""
+    held_until = func.coalesce(ChatMessage.leased_until, ChatMessage.created_at)
+    left = ChatMessage.status.in_(RUNNING), held_until < func.now() - UNOWNED
+    while True:
+        with suppress(Unavailable):
+            async with reading(engine) as session:
+                unowned.set(await session.scalar(select(func.count()).where(*left)) or 0)
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_contracts.errors import NotFound, PallasError
-from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Target, TextDelta
+from pallas_contracts.errors import NotFound, PallasError, Unavailable
+from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Reply, Target, TextDelta
 from pallas_postgres.engine import reading
 from workspaces.agents.start import Agents
 from workspaces.chat.concluding import Concluding
@@ -29,6 +29,8 @@ UNSENT_SECONDS = 10.0
 LOST_SECONDS = 120.0
 """How long an answer is tried to get that was lost on its way."""
 BUSY_SECONDS = 30.0
+CANCEL_SECONDS = 10.0
+"""How long an agent is tried that is to end a call. It ends calls that nobody follows by itself, only later."""
 _INTERRUPTED = (
     "The connection to the agent was lost while it worked. It may have done what it was asked. Check before you retry."
 )
@@ -71,6 +73,22 @@ class Replying:
             return Ending("answered", answer.text, turn_id=answer.turn_id, usage=answer.usage)
         text = answer.text or "The agent failed and did not say why."
         return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id, answer.usage)
+
+    async def cancel(self, claim: Claim) -> None:
+        """Cancel the call for a reply at the agent, whichever replica has made it."""
+        tries, trying = Tries(), True
+        answers = {name: Reply(one["action"], one["content"]) for name, one in claim.answers.items()}
+        while trying:
+            try:
+                target = await self.agents.targets.target_of(claim.instance_id, claim.server_id)
+                answer = await self.agents.calls.cancel(
+                    target, None, agent=claim.server_id, key=claim.key, answers=answers
+                )
+                trying = answer is not None and answer.code == "busy"
+            except (CallFailed, PallasError) as error:
+                log.info("a call is not cancelled yet", extra={"reply": claim.reply_id, "reason": error.code})
+                trying = isinstance(error, Unavailable) or (isinstance(error, CallFailed) and error.lost)
+            trying = trying and await tries.again(CANCEL_SECONDS)
 
     async def _answer(self, claim: Claim, target: Target, held: Held) -> CallAnswer:
         """Call the agent, again where that is safe.

@@ -290,7 +290,6 @@ export interface TurnLine {
   took_ms: number | null;
   attempts: number;
   worker: string | null;
-  model: string | null;
   replay_of: string | null;
 }
 
@@ -316,6 +315,7 @@ export interface TurnTimes {
 
 export interface TurnView {
   turn: TurnLine;
+  model: string | null;
   parent_id: string | null;
   bars: Bar[];
   times: TurnTimes;

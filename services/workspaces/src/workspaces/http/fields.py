@@ -38,7 +38,7 @@ type InstanceId = Annotated[PlainId, Path()]
 
 
 class Body(BaseModel):
-    """The body of a request."""
+    """The body or the query of a request, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -34,7 +34,7 @@ export function Facts({ view }) {
   const { turn } = view;
   return html`<dl class="turn-facts">
     <div><dt>Caller</dt><dd class="mono">${turn.caller ?? "not known"}</dd></div>
-    ${turn.model && html`<div><dt>Model</dt><dd class="mono">${turn.model}</dd></div>`}
+    ${view.model && html`<div><dt>Model</dt><dd class="mono">${view.model}</dd></div>`}
     ${turn.worker && html`<div><dt>Worker</dt><dd class="mono">${turn.worker}</dd></div>`}
     <div><dt>Requested</dt><dd><${Time} at=${turn.requested_at} none="not known" /></dd></div>
     <div><dt>Turn</dt><dd class="mono">${turn.id}<${Copy} text=${turn.id} label="Copy the turn's id" /></dd></div>

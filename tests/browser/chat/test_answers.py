@@ -34,6 +34,16 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
 
 
+@pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])
+async def test_text_that_is_too_hard_for_markdown_is_shown_as_it_is(show: Show, harper: Agent, hard: str) -> None:
+    page = await show()
+    await say(page, "Quote")
+    await (await harper.next()).answer(f"{hard}the end")
+    await expect(reply(page)).to_contain_text("the end")
+    await page.reload()
+    await expect(reply(page)).to_contain_text("the end")
+
+
 async def test_text_is_shown_as_it_arrives_and_a_reload_loses_nothing(show: Show, harper: Agent) -> None:
     page = await show()
     await say(page, "Tell me")

@@ -144,6 +144,7 @@ async def test_nobody_there_is_a_clear_sentence(world: World) -> None:
         ("", "must be"),
         ("http://puck.incus/\u0000", "must be"),
         ("http://[::1", "not an address"),
+        ("http://puck.incus/%00", "not an address"),
     ],
 )
 async def test_a_bad_address_is_refused_with_field_and_reason(world: World, url: str, says: str) -> None:

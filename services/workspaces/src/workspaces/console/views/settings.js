@@ -11,7 +11,7 @@ import { toast } from "../parts/toast.js";
 /** `scale`: what is shown for 1 of the API. @type {{title: string, text: string, entries: Entry[]}[]} */
 const GROUPS = [
   { title: "Intervals", text: "Both take effect at once, on all replicas.", entries: [
-    { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each attached agent is asked for its health." },
+    { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each agent is asked for its health." },
     { name: "reconcile_interval", label: "Reconciling", unit: "s", hint: "How often all instances are compared with Mnemosyne, besides what is told at once." },
   ] },
   { title: "History", text: "Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.", entries: [

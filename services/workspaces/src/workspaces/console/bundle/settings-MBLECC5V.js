@@ -1,0 +1,13 @@
+import{a as F,b as T,c as B}from"./chunk-WTBMBXQP.js";import{$ as S,C as v,E as g,I as h,T as p,Y as k,ba as x,d as $,e as f,q as s,s as w,u as b}from"./chunk-EVVQDGI2.js";var _=[{title:"Intervals",text:"Both take effect at once, on all replicas.",entries:[{name:"health_interval",label:"Health checks",unit:"s",hint:"How often each agent is asked for its health."},{name:"reconcile_interval",label:"Reconciling",unit:"s",hint:"How often all instances are compared with Mnemosyne, besides what is told at once."}]},{title:"History",text:"Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.",entries:[{name:"history_share",label:"Share of the context window",unit:"%",scale:100,hint:"For models whose window is known."},{name:"history_messages",label:"Messages at most",unit:"messages",hint:"For models whose window is not known."},{name:"history_bytes",label:"Size at most",unit:"kB",scale:.001,hint:"For models whose window is not known."}]}];function j(){let a=F(()=>v("/settings"),[]);return b("Settings"),s`<div class="page">
+    <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
+    ${a.data?s`<${A} values=${a.data} onSaved=${a.set} />`:s`<${B} loaded=${a} lines=${6} />`}
+  </div>`}var H=(a,m)=>String(Number((m[a.name]*(a.scale??1)).toFixed(3))),y=a=>a.charAt(0).toUpperCase()+a.slice(1);function A({values:a,onSaved:m}){let n=_.flatMap(e=>e.entries),r=()=>Object.fromEntries(n.map(e=>[e.name,H(e,a)])),[l,c]=$(r),{busy:O,fault:i,run:E,clear:M}=T();f(()=>c(r()),[a]);let u=n.some(e=>l[e.name]!==H(e,a)),N=e=>{e.preventDefault(),E(async()=>{let t=Object.fromEntries(n.map(o=>[o.name,Number((Number(l[o.name])/(o.scale??1)).toFixed(6))]));m(await g("/settings",t)),x("The settings are saved.")})},d=e=>i?.faults.find(t=>t.field===e)?.reason??(i?.field===e?h(i):"");return s`<form class="stack" onSubmit=${N} novalidate>
+    ${_.map(e=>s`<section key=${e.title} class="card"><header><div class="grow"><h2>${e.title}</h2><p class="muted">${e.text}</p></div></header>
+      <div class="settings">${e.entries.map(t=>s`
+        <${S} key=${t.name} label=${t.label} for=${t.name} hint=${t.hint} error=${y(d(t.name))}>
+          <span class="with-unit"><input id=${t.name} inputmode="decimal" autocomplete="off" value=${l[t.name]} aria-describedby=${`${t.name}-hint`} aria-invalid=${!!d(t.name)}
+            onInput=${w(o=>c({...l,[t.name]:o}))} /><span>${t.unit}</span></span><//>`)}</div></section>`)}
+    ${i&&!n.some(e=>d(e.name))&&s`<${k} tone="bad">${h(i)}<//>`}
+    <div class="row"><${p} kind="primary" type="submit" busy=${O} disabled=${!u}>Save<//>
+      ${u&&s`<${p} kind="quiet" onClick=${()=>{c(r()),M()}}>Discard<//>`}</div>
+  </form>`}export{j as default};

@@ -22,12 +22,12 @@ class OpenPage(Protocol):
 
 
 @asynccontextmanager
-async def a_browser() -> AsyncGenerator[Browser]:
-    """A headless Chromium."""
+async def a_browser(*arguments: str) -> AsyncGenerator[Browser]:
+    """A headless Chromium, with further arguments."""
     program = chromium()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
+            executable_path=program.path, args=[*ARGUMENTS, *arguments], env={**os.environ, **program.variables}
         )
         yield browser
         await browser.close()

@@ -56,6 +56,9 @@ async def test_a_turn_is_a_waterfall_that_the_keyboard_walks(show: Show, stage: 
     await page.keyboard.press("+")
     await page.get_by_role("button", name="Whole turn").click()
     assert await violations(page) == []
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await expect(grid.get_by_role("row", name="completed")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: Show, stage: Stage) -> None:

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pallas_contracts.errors import NotFound
+
+API = "/api/v1"
+
 type TeamStatus = Literal["pending", "provisioned", "failed"]
 type JwtState = Literal["none", "ready", "revealed"]
 type Health = Literal["ok", "degraded", "error", "unknown"]
@@ -19,3 +23,13 @@ class Who:
     account: str
     correlation: str
     address: str = ""
+
+
+def no_instance(instance_id: str) -> NotFound:
+    """There is no instance with this id."""
+    return NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+
+
+def no_workspace(workspace_id: str) -> NotFound:
+    """There is no workspace with this id."""
+    return NotFound(f"there is no workspace {workspace_id!r}", code="no_workspace")

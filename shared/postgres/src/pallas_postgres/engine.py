@@ -97,6 +97,18 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
         yield session
 
 
+@asynccontextmanager
+async def writing(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
+    """A session whose transaction is committed at the end of the block, unless the block raises.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now. It is unknown whether the transaction was committed.
+    """
+    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
+        yield session
+        await session.commit()
+
+
 async def ping(engine: AsyncEngine) -> None:
     """Check that Postgres answers.
 

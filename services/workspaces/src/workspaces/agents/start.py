@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
 from pallas_mcp_calls.late import LateCalls
 from pallas_mcp_calls.model import HealthReport, Target
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading
 from pallas_runtime.process import Process
 from workspaces.agents.health import HealthBook
 from workspaces.agents.icons import Icons
@@ -18,7 +18,6 @@ from workspaces.agents.targets import Targets
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.vault import Vault
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
 from workspaces.settings import WorkspacesSettings
 from workspaces.stored_settings import default_settings, stored_settings
@@ -40,10 +39,10 @@ async def open_agents(
 ) -> AsyncGenerator[Agents]:
     """Check the health of all agents until the block ends."""
     policy, defaults = Policy(settings.registry_networks), default_settings(settings)
-    transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
+    transport = policy.transport(most_idle=MOST_IDLE, socket_options=KEEPALIVE)
 
     async def interval() -> float:
-        async with postgres_errors(), reading(engine) as session:
+        async with reading(engine) as session:
             return (await stored_settings(session, defaults)).health_interval
 
     async def ask_health(target: Target) -> HealthReport:

@@ -11,24 +11,22 @@ from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
 from workspaces.http.events import events_router
 from workspaces.http.hooks import hooks_router
-from workspaces.http.icons import icons_router
 from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
 from workspaces.http.messages import messages_router
 from workspaces.http.parts import Parts
-from workspaces.http.paths import API
 from workspaces.http.settings import settings_router
 from workspaces.http.streams import with_sessions
 from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
+from workspaces.model import API
 
 ROUTERS = (
     login_router,
     instances_router,
     workspaces_router,
     agents_router,
-    icons_router,
     conversations_router,
     messages_router,
     images_router,

@@ -7,8 +7,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pallas_runtime.http.connected import while_connected
 from workspaces.access.sessions import LoggedIn, Sessions
-from workspaces.http.paths import EVENTS
 from workspaces.live.hub import Hub
+
+EVENTS = "/events"
+"""What the paths of streams end with."""
 
 _LAST_WORD_SECONDS = 1.0
 

@@ -3,7 +3,7 @@
 import hashlib
 from urllib.parse import urljoin
 
-ICONS = "/api/v1/icons"
+from workspaces.model import API
 
 
 def icon_url(registry_url: str, src: str | None) -> str | None:
@@ -22,7 +22,7 @@ def icon_url(registry_url: str, src: str | None) -> str | None:
 def icon_path(registry_url: str, src: str | None) -> str | None:
     """The path of this service at which browsers get an icon, None if there is none."""
     url = icon_url(registry_url, src)
-    return f"{ICONS}/{icon_hash(url)}" if url else None
+    return f"{API}/icons/{icon_hash(url)}" if url else None
 
 
 def icon_hash(url: str) -> str:

@@ -1,6 +1,0 @@
-"""Paths that several routes share."""
-
-API = "/api/v1"
-LOGIN = f"{API}/login"
-EVENTS = "/events"
-"""What the paths of streams end with."""

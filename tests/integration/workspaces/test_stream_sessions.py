@@ -74,7 +74,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(database: str) -> None:
         host, port = lab.base.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         cookie = f"cookie: pallas_session={lab.browser.cookies['pallas_session']}\r\n"
-        writer.write(f"GET {API}/events HTTP/1.1\r\nhost: x\r\n{cookie}\r\n".encode())
+        writer.write(f"GET {API}/events HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{cookie}\r\n".encode())
         await soon(reader.readuntil(b"ready"))
         told = 400
         for _ in range(told):

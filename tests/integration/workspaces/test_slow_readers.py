@@ -11,7 +11,8 @@ from tests.integration.workspaces.lab import API, Lab, a_workspaces
 from tests.waiting import soon
 
 from workspaces.chat.views import conversation_topic
-from workspaces.live.hub import ALL, MOST_WAITING, Live
+from workspaces.live.backlog import MOST_WAITING
+from workspaces.live.hub import ALL, Live
 
 READERS = 200
 ROUNDS = 9

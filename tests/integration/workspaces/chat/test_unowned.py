@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from sqlalchemy import func, insert, select
+from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import attach, begin
 from tests.integration.workspaces.lab import a_workspaces
 from tests.waiting import eventually
@@ -35,4 +36,8 @@ async def test_replies_that_nobody_takes_over_are_counted_until_somebody_does(
                 await connection.execute(insert(ChatMessage).values(reply))
             await eventually(lambda: lab.measured(UNOWNED) == 1)
         await eventually(lambda: lab.measured(UNOWNED) == 0)
-        assert (await talk.reply(str(reply["id"])))["error_code"] == "agent_gone"
+
+        async def given_up() -> bool:
+            return (await talk.reply(str(reply["id"])))["error_code"] == "agent_gone"
+
+        await until(given_up)

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.integration.workspaces.chat.talk import Talk, attach
-from tests.integration.workspaces.lab import Lab
+from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent, an_agent
 
@@ -20,6 +20,13 @@ async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, har
     again = await talk.post(sent["reply_id"], "cancel")
     assert (again.status_code, again.json()["code"]) == (409, "not_running")
     assert (await talk.reply(sent["reply_id"]))["content"] == ""
+
+
+async def test_the_call_ends_when_its_conversation_is_deleted(talk: Talk, harper: Agent) -> None:
+    await talk.send()
+    work = await harper.next()
+    assert (await talk.http.delete(f"{API}/conversations/{talk.conversation}")).status_code == 204
+    await soon(work.cancelled.wait())
 
 
 async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk: Talk, harper: Agent) -> None:

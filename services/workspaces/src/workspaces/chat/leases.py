@@ -34,10 +34,14 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What became of the replies of this replica: `answers` of those it still has, and those that it has `lost`."""
+    """What became of the replies of this replica: `answers` of those it still has, and those that it has `lost`.
+
+    Of these, some are `deleted`, with their conversation.
+    """
 
     answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     lost: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
 
 
 class Leases:
@@ -78,11 +82,12 @@ class Leases:
             still = dict[str, dict[str, Any]](
                 (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
             )
-            lost = set(held) - set(still)
+            lost, deleted = set(held) - set(still), set[str]()
             if lost:
                 now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
+                deleted = lost - {row.id for row in now}
                 lost -= {row.id for row in now if self._is_wanted(held[row.id], row, lasting)}
-        return Renewed(still, frozenset(lost))
+        return Renewed(still, frozenset(lost), frozenset(deleted))
 
     def _is_wanted(self, claim: Claim, row: ChatMessage, lasting: Collection[str]) -> bool:
         """Whether the row was only locked, or another replica waits in vain for the answer that comes here."""

@@ -102,6 +102,8 @@ class Runner:
         for name in renewed.lost:
             if (held := self._held.get(name)) is not None and held.claim is claims[name]:
                 log.info("the reply is not this replica's any more", extra={"reply": name})
+                if name in renewed.deleted:
+                    self.cancel(held.claim)
                 held.cancel()
         for name, answers in renewed.answers.items():
             if (held := self._held.get(name)) is not None:

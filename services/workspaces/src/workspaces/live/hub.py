@@ -18,6 +18,7 @@ import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
+from pallas_postgres.engine import DRIVER_ERRORS
 from workspaces.live.backlog import MOST_WAITING, Backlog
 
 log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Hub:
         while True:
             try:
                 await self._serve()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (OSError, TimeoutError, *DRIVER_ERRORS) as error:
                 reason = type(error).__name__
             else:
                 reason = "closed"

@@ -1,5 +1,5 @@
 // General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
-import { html, useEffect, useState, useTitle, valueTo } from "../lib.js";
+import { html, useState, useTitle, valueTo } from "../lib.js";
 import { get, put, sentence } from "../api.js";
 import { Banner, Button, Field } from "../parts/basic.js";
 import { Loading, useLoaded, useWork } from "../parts/load.js";
@@ -39,16 +39,17 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** @param {{values: Values, onSaved: (values: Values) => void}} props */
 function Form({ values, onSaved }) {
   const entries = GROUPS.flatMap((group) => group.entries);
-  const asTexts = () => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, values)])));
-  const [texts, setTexts] = useState(asTexts);
+  const textsOf = (/** @type {Values} */ of) => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, of)])));
+  const [texts, setTexts] = useState(() => textsOf(values));
   const { busy, fault, run, clear } = useWork();
-  useEffect(() => setTexts(asTexts()), [values]);
   const changed = entries.some((entry) => texts[entry.name] !== shown(entry, values));
   const save = (/** @type {Event} */ event) => {
     event.preventDefault();
     void run(async () => {
       const body = Object.fromEntries(entries.map((entry) => [entry.name, Number((Number(texts[entry.name]) / (entry.scale ?? 1)).toFixed(6))]));
-      onSaved(await put("/settings", body));
+      const saved = /** @type {Values} */ (await put("/settings", body));
+      onSaved(saved);
+      setTexts(textsOf(saved));
       toast("The settings are saved.");
     });
   };
@@ -62,6 +63,6 @@ function Form({ values, onSaved }) {
             onInput=${valueTo((value) => setTexts({ ...texts, [entry.name]: value }))} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
     ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     <div class="row"><${Button} kind="primary" type="submit" busy=${busy} disabled=${!changed}>Save<//>
-      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); clear(); }}>Discard<//>`}</div>
+      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(textsOf(values)); clear(); }}>Discard<//>`}</div>
   </form>`;
 }

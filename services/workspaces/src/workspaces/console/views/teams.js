@@ -39,13 +39,13 @@ function gone(error) {
 function Name({ workspace, onSaved }) {
   const [name, setName] = useState(workspace.name);
   const { busy, error, run } = useWork();
-  useEffect(() => setName(workspace.name), [workspace.name]);
   const save = (/** @type {Event} */ event) => {
     event.preventDefault();
     void run(async () => {
       /** @type {Workspace} */
       const after = await patch(path`/workspaces/${workspace.id}`, { name: name.trim() });
       onSaved(after);
+      setName(after.name);
       workspaces.value = workspaces.value?.map((each) => (each.id === after.id ? after : each)) ?? null;
       toast("The workspace was renamed.");
     });

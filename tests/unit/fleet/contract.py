@@ -4,9 +4,7 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any, cast
-
-from pallas_contracts.agents import JsonObject
+from typing import Any
 
 TEXT = (Path(__file__).parents[2] / "data" / "fleet" / "fleet-mcp-tools.md").read_text("utf-8")
 
@@ -53,13 +51,13 @@ def optional(text: str) -> set[str]:
 
 def fits(example: Any, real: Any) -> bool:
     """Whether an answer has the shape of an example: the same names and types. A null says nothing about the type."""
-    if isinstance(example, dict) and isinstance(real, dict):
-        one, other = cast("JsonObject", example), cast("JsonObject", real)
-        return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
-    if isinstance(example, list) and isinstance(real, list):
-        examples, answers = cast("list[Any]", example), cast("list[Any]", real)
-        return all(any(fits(known, each) for known in examples) for each in answers)
-    return None in (example, real) or _kind(cast("object", example)) == _kind(real)
+    match example, real:
+        case {**one}, {**other}:
+            return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
+        case [*examples], [*answers]:
+            return all(any(fits(known, each) for known in examples) for each in answers)
+        case _:
+            return None in (example, real) or _kind(example) == _kind(real)
 
 
 def _kind(value: object) -> str:

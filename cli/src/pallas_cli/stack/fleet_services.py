@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 
+from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.processes.environment import server_environment
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import accepts
@@ -38,7 +39,8 @@ def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:
     command += ("--state", str(folder / "state.json"), "--folder", str(folder / "workspaces"), "--resume")
 
     async def prepare() -> Launch:
-        (folder / "workspaces").mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (folder, folder / "workspaces"):
+            each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         return Launch(
             command=(sys.executable, *command),
             ready=accepts(LOOPBACK, port),

@@ -4,7 +4,8 @@ The broker's users and certificate are written beside that folder. Users are wri
 follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
 
 The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
-as another user. Passwords of accounts are stored beside the hashes that services get.
+as another user. Passwords of accounts are stored beside the hashes that services get. `coder-token` is a placeholder:
+only a Coder gives tokens that it accepts.
 """
 
 import os
@@ -40,7 +41,7 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
             made.append(name)
         return private_files.kept(folder / name, make, READABLE)
 
-    for name in ("log-key", "request-state-key", "secret-key", "postgres-password"):
+    for name in ("log-key", "request-state-key", "secret-key", "postgres-password", "coder-token"):
         kept(name, _random)
     kept("fernet-keys", lambda: Fernet.generate_key().decode())
     redis = kept("redis-password", _random)

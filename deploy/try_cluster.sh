@@ -8,7 +8,7 @@ cluster=pallas-try
 make secrets
 trap 'kind delete cluster --name "$cluster"' EXIT
 kind create cluster --name "$cluster"
-for name in agent-gateway agent-worker auth-resolver data-pool health-monitor library-search pipelines registry \
+for name in agent-gateway agent-worker auth-resolver data-pool fleet health-monitor library-search pipelines registry \
     team-lifecycle workspaces; do
     docker build --file deploy/Dockerfile --build-arg "PACKAGE=pallas-$name" --tag "pallas/$name:try" .
 done
@@ -33,9 +33,10 @@ kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=
     --from-file=deploy/secrets/nats-ca \
     --from-file=deploy/secrets/agent-gateway-nats-seed --from-file=deploy/secrets/agent-worker-nats-seed \
     --from-file=deploy/secrets/auth-resolver-nats-seed --from-file=deploy/secrets/data-pool-nats-seed \
-    --from-file=deploy/secrets/health-monitor-nats-seed --from-file=deploy/secrets/library-search-nats-seed \
-    --from-file=deploy/secrets/pipelines-nats-seed --from-file=deploy/secrets/registry-nats-seed \
-    --from-file=deploy/secrets/team-lifecycle-nats-seed --from-file=deploy/secrets/workspaces-nats-seed \
+    --from-file=deploy/secrets/fleet-nats-seed --from-file=deploy/secrets/health-monitor-nats-seed \
+    --from-file=deploy/secrets/library-search-nats-seed --from-file=deploy/secrets/pipelines-nats-seed \
+    --from-file=deploy/secrets/registry-nats-seed --from-file=deploy/secrets/team-lifecycle-nats-seed \
+    --from-file=deploy/secrets/workspaces-nats-seed \
     | kubectl apply --server-side --filename=-
 kubectl create secret generic broker --dry-run=client --output=yaml \
     --from-file=deploy/users.conf --from-file=deploy/tls.conf \

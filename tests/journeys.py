@@ -13,8 +13,8 @@ type How = Literal["mcp", "http", "nats", "postgres", "redis"]
 
 BROKER = "nats"
 
-OUTSIDE = frozenset({"caller", "operator", "model", "data-agent"})
-"""Participants outside of Pallas: people, their programs, and models."""
+OUTSIDE = frozenset({"caller", "operator", "model", "data-agent", "coder"})
+"""Participants outside of Pallas: people, their programs, models, and Coder with its workspaces."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,18 @@ PIPELINE_TURN = (
 )
 """What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn."""
 
+FLEET_TURN = (
+    Edge("agent-gateway", "fleet", "nats", "turn.requested"),
+    Edge("fleet", "agent-gateway", "nats", "turn.claim"),
+    Edge("fleet", "coder", "http", "workspaces, templates, builds"),
+    Edge("fleet", "fleet", "nats", "turn.requested"),
+    Edge("fleet", "coder", "http", "AgentAPI, through Coder's proxy of apps"),
+    Edge("fleet", "agent-gateway", "nats", "turn.event"),
+    Edge("fleet", "agent-gateway", "nats", "turn.content"),
+    Edge("fleet", "agent-gateway", "nats", "turn.outcome"),
+)
+"""What is different for the fleet: it asks Coder, and makes a turn for each task, which it executes itself."""
+
 CONSOLE = (
     Edge("operator", "workspaces", "http", "console"),
     Edge("workspaces", "postgres", "postgres", "workspaces, instances, conversations"),
@@ -115,13 +127,19 @@ BESIDE = (
     Edge("pipelines", "agent-gateway", "nats", "agents"),
     Edge("pipelines", "registry", "nats", "agents"),
     Edge("pipelines", "health-monitor", "nats", "workers"),
+    Edge("fleet", "agent-gateway", "nats", "agents"),
+    Edge("fleet", "registry", "nats", "agents"),
+    Edge("fleet", "health-monitor", "nats", "workers"),
+    Edge("fleet", "pipelines", "nats", "agents"),
+    Edge("pipelines", "fleet", "nats", "turn.requested"),
+    Edge("fleet", "pipelines", "nats", "turn.outcome"),
     Edge("caller", "registry", "http", "catalogue"),
     Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),
     Edge("operator", "library-search", "http", "documents"),
 )
 """The background traffic, for which no turn waits."""
 
-EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *CONSOLE, *BESIDE)
+EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *FLEET_TURN, *CONSOLE, *BESIDE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

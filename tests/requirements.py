@@ -1,7 +1,8 @@
 """What Pallas promises, one testable statement in each row, and the marker that links a test to the rows it shows.
 
 Ids are stable. P rows are the MCP interface contract by section, A rows the auth contract, D rows that of data agents,
-C rows those of pipelines, K rows the shape of the system. `PENDING` has exactly the rows without a test.
+C rows those of pipelines, F rows those of the fleet, K rows the shape of the system. `PENDING` has exactly the rows
+without a test.
 """
 
 import pytest
@@ -336,6 +337,7 @@ REQUIREMENTS: dict[str, str] = {
     "C-run-5": "the options of a call do what their documents say",
     "C-pub-1": "a stored pipeline is a tool and a module",
     "C-pub-2": "a stored pipeline that a module's change breaks is found at once",
+    # The fleet: coding agents in workspaces of Coder
     "F-common-1": "the fleet has nine tools with flat arguments",
     "F-common-2": "an error of the fleet is an object of word, message and details",
     "F-common-3": "times of the fleet are seconds in UTC",
@@ -343,6 +345,7 @@ REQUIREMENTS: dict[str, str] = {
     "F-common-5": "a task is pending, running, completed, failed or stopped",
     "F-common-6": "the source of a task is an agent, a person or a program that controls agents",
     "F-common-7": "while Coder is away, every tool answers 503",
+    "F-common-8": "the client is driven by recorded exchanges with a real Coder",
     "F-create_agent-1": "a name has 1 to 20 letters, digits and hyphens, and no other agent has it",
     "F-create_agent-2": "a project is a template of Coder",
     "F-create_agent-3": "a role may be left out, and is one of those of the project",

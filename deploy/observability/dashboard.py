@@ -12,6 +12,7 @@ _SOURCE = {"type": "prometheus", "uid": "prometheus"}
 _CHOSEN = 'team=~"$team", agent=~"$agent"'
 _OF_AGENT = f"{{{_CHOSEN}}}"
 _AGAIN = f'{{{_CHOSEN}, attempt="again"}}'
+_TASKS = '{team="fleet", agent="tasks"}'
 _WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
 
 
@@ -125,12 +126,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Heartbeats", "ops", {"heartbeats": rate("pallas_pool_heartbeats_total")}),
         Panel("Answers that belong to no call", "ops", {"{{kind}}": rate("pallas_pool_stray_answers_total", "kind")}),
     ),
-    "Fleet": (
-        Panel("Coding agents", "short", {"{{status}}": level("pallas_fleet_agents", "status")}),
+    "Coding agents": (
+        Panel("Coding agents by status", "short", {"{{status}}": level("pallas_fleet_agents", "status")}),
         Panel(
-            "Requests to Coder and to terminals, by result",
+            "Requests to Coder and terminals",
             "ops",
             {"{{kind}} {{code}}": rate("pallas_fleet_requests_total", "kind", "code")},
+        ),
+        Panel(
+            "Tasks waiting and running",
+            "short",
+            {
+                "waiting": level("pallas_queue_turns_waiting", of=_TASKS),
+                "running": level("pallas_queue_turns_running", of=_TASKS),
+            },
         ),
     ),
     "Who may read what": (

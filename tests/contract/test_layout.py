@@ -22,6 +22,7 @@ SERVICES = [package for package in PACKAGES.values() if package.is_service]
         "data-pool",
         "pipelines",
         "workspaces",
+        "fleet",
     ],
 )
 def test_a_service_is_a_package_of_its_own(name: str) -> None:

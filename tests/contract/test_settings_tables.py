@@ -33,14 +33,14 @@ def defined(model: type[Settings], *, without: frozenset[str] = frozenset()) -> 
 def as_documented(default: Any) -> str:
     """A default as a document writes it."""
     match default:
-        case None | ():
+        case None | () | "":
             return "none"
         case SecretStr():
             return default.get_secret_value()
         case bool():
             return str(default).lower()
         case tuple():
-            return ",".join(default)
+            return ",".join(TypeAdapter(tuple[str, ...]).validate_python(default))
         case float():
             return f"{default:g}"
         case _:

@@ -20,7 +20,7 @@ from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
 
 SERVERS, ROLES = ("redis", "postgres"), ("postgres", "team_lifecycle", "library_search", "workspaces")
-FILES = (".", "secrets", "log", "log/nats-server-1.log", "nats", "redis", "postgres", "teams", "../ready.json")
+FILES = (".", "secrets", "log", "log/nats-server-1.log", "nats", "redis", "postgres", "teams", "coder", "../ready.json")
 FOREIGN = """
 import os, socket, struct, sys
 redis, postgres, roles = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -42,6 +42,7 @@ for role in roles:
 
 READERS = {
     "admin-password": set[str](),
+    "coder-token": {"coder", "fleet"},
     "daedalus-service-password": {"workspaces"},
     "fernet-keys": {"team-lifecycle", "auth-resolver"},
     "log-key": {"agent-gateway", "pipelines"},
@@ -85,14 +86,14 @@ def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
         ("nats", "nats_seed_file", "redis", "postgres"),
         ("team_lifecycle", "library_search", "workspaces"),
     )
-    executors = ("pipelines", "data_pool")
+    executors = ("pipelines", "data_pool", "coder", "fleet")
     assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, *executors, "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
     assert {ready[name] for name in services} == {None}
     wait_until(lambda: "none: it needs the auth services" in stack.text(), "the line about the console")
-    assert [ready[name] for name in executors] == [f"http://127.0.0.1:{stack.base + n}" for n in (38, 39)]
+    assert [ready[name] for name in executors] == [f"http://127.0.0.1:{stack.base + n}" for n in (38, 39, 40, 41)]
     redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
     assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
     assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
@@ -109,6 +110,8 @@ def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
         "pipelines",
         "data-pool",
         "health-monitor",
+        "fleet",
+        "coder",
         *demo,
         "nats-server",
         "redis-server",
@@ -292,6 +295,9 @@ def test_a_demo_on_external_servers_creates_its_databases_and_leaves_no_process(
         assert "harper step 1 (llm)" in text
         for tool in ("research/research__research", "toolbox/add", "library-search/search"):
             assert f"{tool}: completed" in text
+        assert "the task is completed" in text
+        [written] = (tmp_path / "data" / "coder" / "workspaces").glob("*/hello.txt")
+        assert written.read_text() == "Hello from papi\n"
         assert f"http://127.0.0.1:{stack.base}/.well-known/mcp/server.json" in text
         assert stack.left_over() == []
         assert not stack.ready_file.exists()

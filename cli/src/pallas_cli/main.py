@@ -15,6 +15,7 @@ from pallas_cli.commands import (
     data_agent,
     deadletters,
     events,
+    fleet,
     instances,
     k8s,
     keys,
@@ -44,6 +45,7 @@ commands.command()(rpc)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
 commands.add_typer(pipelines.app, name="pipelines")
+commands.add_typer(fleet.app, name="fleet")
 commands.add_typer(turns.app, name="turns")
 commands.add_typer(events.app, name="events")
 commands.add_typer(deadletters.app, name="deadletters")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,9 @@ async def test_a_file_keeps_workspaces_over_a_restart(tmp_path: Path) -> None:
                 await build(client, coder, "papi", "start", "stable")
                 assert (coder.agent("papi").folder / "a.txt").read_text() == "kept\n"
                 assert coder.agent("papi").prompts == ["write a.txt: kept"]
+    async with CoderStandIn(replace(settings, resume=True)) as coder:
+        await coder.agent("papi").until("stable")
+        assert coder.agent("papi").prompts == ["write a.txt: kept"]
     assert settings.token not in (tmp_path / "state.json").read_text()
 
 
@@ -184,7 +188,9 @@ async def test_a_program_that_crashed_is_unhealthy(coder: CoderStandIn, client: 
 
 
 async def test_programs_end_with_the_stand_in() -> None:
-    async with CoderStandIn(StandInSettings(build_seconds=0.0, program=("sh", "-c", "sleep 300 & read line"))) as coder:
+    async with CoderStandIn(
+        StandInSettings(build_seconds=0.0, program=("sh", "-c", "echo on; sleep 300 & read line"))
+    ) as coder:
         headers = {"Coder-Session-Token": coder.token}
         async with httpx.AsyncClient(base_url=coder.url, headers=headers, trust_env=False) as client:
             await create(client, "papi")

@@ -21,7 +21,8 @@ def test_ports_count_from_the_base() -> None:
     assert (ports.registry, ports.gateway, ports.nats, ports.nats_monitor) == (40000, 40020, 40030, 40031)
     assert (ports.redis, ports.postgres, ports.demo_tools) == (40032, 40033, 40034)
     assert (ports.team_lifecycle, ports.library_search) == (40036, 40037)
-    assert (ports.pipelines, ports.data_pool, ports.workspaces) == (40038, 40039, 40042)
+    assert (ports.pipelines, ports.data_pool) == (40038, 40039)
+    assert (ports.coder, ports.fleet, ports.workspaces) == (40040, 40041, 40042)
 
 
 def test_further_gateways_avoid_ports_that_are_fixed_or_belong_to_agents() -> None:

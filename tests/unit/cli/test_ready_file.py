@@ -17,6 +17,8 @@ ADDRESSES = Addresses(
     library_search=None,
     pipelines="http://127.0.0.1:5",
     data_pool="http://127.0.0.1:4",
+    coder="http://127.0.0.1:6",
+    fleet="http://127.0.0.1:7",
     workspaces=None,
     data="/data",
     log="/data/log",
@@ -29,7 +31,7 @@ def test_the_ready_file_has_exactly_the_promised_keys(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     servers, services = (
         ("nats", "nats_seed_file", "redis", "postgres"),
-        ("team_lifecycle", "library_search", "pipelines", "data_pool", "workspaces"),
+        ("team_lifecycle", "library_search", "pipelines", "data_pool", "coder", "fleet", "workspaces"),
     )
     assert set(content) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert content["pids"] == {"agent-worker": [1, 2]}

@@ -14,7 +14,7 @@ from pallas_cli.processes.launch import ProcessSpec
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.plan import AuthSide, Plan
+from pallas_cli.stack.plan import AuthSide, FleetSide, Plan
 from pallas_cli.stack.report import without_credentials
 from pallas_cli.stack.service_spec import SERVERS, SERVICES, TOOLS
 from pallas_cli.stack.services import all_specs
@@ -36,6 +36,7 @@ PLAN = Plan(
     drain_seconds=5.0,
     pipelines_port=40038,
     data_pool_port=40039,
+    fleet=FleetSide(40041, "http://127.0.0.1:40040", 40040),
     demo_agents=True,
 )
 
@@ -58,7 +59,7 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
     labels = [spec.label for spec in sorted(all_specs(PLAN), key=lambda spec: -spec.stage)]
     assert labels == [
         *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "pipelines-1"),
-        *("data-pool-1", "health-monitor-1", "demo-tools-1", "demo-agents-1", "nats-server-1"),
+        *("data-pool-1", "fleet-1", "health-monitor-1", "coder-1", "demo-tools-1", "demo-agents-1", "nats-server-1"),
     ]
     assert SERVERS < TOOLS < SERVICES
 
@@ -66,9 +67,10 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
 def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
     specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
     auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search", "workspaces")]
-    agents = specs.keys() - {"nats-server", "pipelines", "data-pool", "demo-agents"}
+    agents = specs.keys() - {"nats-server", "pipelines", "data-pool", "demo-agents", "fleet", "coder"}
     assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
+    assert specs["fleet"].needs == specs["coder"].needs == {*agents, "nats-server"}
 
 
 def test_agents_answer_before_anything_else_is_started() -> None:
@@ -120,7 +122,7 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
-    secrets |= {"CONSTELLATION_API_KEYS", "FERNET_KEY", "SECRET_KEY", "TEAMS_PASSWORD", "AGENT_TOKEN"}
+    secrets |= {"CONSTELLATION_API_KEYS", "FERNET_KEY", "SECRET_KEY", "TEAMS_PASSWORD", "AGENT_TOKEN", "CODER_TOKEN"}
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")
@@ -132,16 +134,33 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
     environments = {spec.name: (await spec.prepare()).env for spec in specs}
     given = {(name, variable) for name, env in environments.items() for variable in variables & env.keys()}
+    token = {("fleet", "PALLAS_CODER_TOKEN"), ("coder", "PALLAS_CODER_TOKEN")}
     with_log_key = ("agent-gateway", "pipelines")
     api_keys = {("pipelines", f"PALLAS_CONSTELLATION_API_KEYS{twin}") for twin in ("", "_FILE")}
-    assert given == {(name, "PALLAS_LOG_KEY") for name in with_log_key} | api_keys
+    assert given == {(name, "PALLAS_LOG_KEY") for name in with_log_key} | api_keys | token
     [key] = {environments[name]["PALLAS_LOG_KEY"] for name in with_log_key}
-    assert key != "inherited"
+    [kept] = {environments[name]["PALLAS_CODER_TOKEN"] for name in ("fleet", "coder")}
+    assert "inherited" not in (key, kept)
     assert {name for name, env in environments.items() if "MY_TEAM_KEY" in env} == {"agent-worker", "health-monitor"}
     assert environments.keys() - {name for name, env in environments.items() if "PALLAS_TRACE_CONTENT" in env} == {
         "nats-server",
         "redis-server",
+        "coder",
     }
+
+
+async def test_a_coder_elsewhere_gets_the_token_of_the_environment_and_there_is_no_stand_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PALLAS_CODER_TOKEN_FILE", "/a/token")
+    plan = replace(PLAN, data=tmp_path, fleet=FleetSide(40041, "https://coder.example"))
+    plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031))
+    specs = {spec.name: spec for spec in all_specs(plan)}
+    assert "coder" not in specs
+    env = (await specs["fleet"].prepare()).env
+    assert (env["PALLAS_CODER_URL"], env["PALLAS_CODER_TOKEN_FILE"]) == ("https://coder.example", "/a/token")
+    assert "PALLAS_CODER_TOKEN" not in env
+    assert [name for name, it in specs.items() if "PALLAS_CODER_TOKEN_FILE" in (await it.prepare()).env] == ["fleet"]
 
 
 async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pytest.MonkeyPatch) -> None:

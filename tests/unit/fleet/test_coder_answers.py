@@ -83,6 +83,27 @@ async def test_a_workspace_says_what_its_agent_does_where_there_is_no_task_api()
     assert await coder_of(answering({})).task_state(with_apps()) is None
 
 
+@pytest.mark.parametrize(("state", "second", "asks"), [("idle", 4, True), ("idle", 9, False), ("working", 4, False)])
+async def test_a_question_stays_one_when_coder_tells_that_the_terminal_is_idle(
+    state: str, second: int, asks: bool
+) -> None:
+    told = [("idle", True, 0), ("working", False, 1), (state, False, second)]
+    statuses = tuple(
+        AppStatus.model_validate(
+            {
+                "state": one,
+                "message": "which one?",
+                "needs_user_attention": flag,
+                "created_at": f"2027-01-01T00:00:0{at}Z",
+            }
+        )
+        for one, flag, at in told
+    )
+    found = await coder_of(answering({})).task_state(with_apps(statuses=statuses))
+    assert found is not None
+    assert (found.state, found.needs_user_attention) == (state, asks)
+
+
 async def test_the_prompt_is_a_parameter_or_that_of_the_task() -> None:
     path = f"/api/v2/workspacebuilds/{WORKSPACE.build_id}/parameters"
     parameters = [{"name": "system_prompt", "value": "s"}, {"name": "AI Prompt", "value": "do it"}]
@@ -256,8 +277,8 @@ async def test_a_hostile_answer_is_unavailable(name: str) -> None:
 
 def places(value: Any) -> list[tuple[Any, ...]]:
     """The ways to all parts of a value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
-    return [(), *((key, *rest) for key, part in inner for rest in places(part))]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    inner: Any = value.items() if hasattr(value, "items") else enumerate(value) if hasattr(value, "append") else ()
+    return [(), *((key, *rest) for key, part in inner for rest in places(part))]
 
 
 SMALL: dict[str, Any] = {key: RUNNING[key] for key in ("id", "name", "owner_name", "created_at", "updated_at")} | {

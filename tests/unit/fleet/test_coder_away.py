@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 from tests.unit.fleet.recordings import recorded
@@ -179,7 +180,7 @@ async def test_the_token_goes_to_coder_alone() -> None:
             assert [one.headers["coder-session-token"] for one in server.requests] == [TOKEN]
             assert stranger.requests == []
             http = Http(server.url, SecretStr(TOKEN))
-            direct = Terminal(http, http.base.copy_with(port=int(stranger.url.rsplit(":", 1)[1])), "x")  # pyright: ignore[reportOptionalMemberAccess]
+            direct = Terminal(http, httpx2.URL(f"{stranger.url}/"), "x")
             with pytest.raises(Unavailable):
                 await direct.status()
             await http.close()

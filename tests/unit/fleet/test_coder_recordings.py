@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 from pydantic import TypeAdapter
+from tests.requirements import requirement
 from tests.unit.fleet.recordings import EXCHANGES, Exchange, Playback, coder_of, http_of, recorded
 
 from fleet.coder.client import PROMPT, Coder
@@ -118,6 +119,7 @@ ROUTES: dict[str, Drive] = {
 }
 
 
+@requirement("F-common-8")
 @pytest.mark.parametrize("one", EXCHANGES, ids=lambda one: f"{one.number}-{one.method}-{one.path.rsplit('/', 1)[1]}")
 async def test_a_recorded_exchange_is_what_the_client_does(one: Exchange) -> None:
     playback = Playback()

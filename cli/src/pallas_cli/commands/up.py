@@ -45,7 +45,7 @@ def up(
         bool | None,
         typer.Option("--turn/--no-turn", help="Send a first turn to the first agent. [default: only to the demo team]"),
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Exit after the first turn.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Show a coding agent at work, too, and exit.")] = False,
 ) -> None:
     """Start the whole platform on this machine, send a first turn, and run until Ctrl-C."""
     from rich.console import Console

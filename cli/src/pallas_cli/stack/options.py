@@ -32,12 +32,14 @@ class External:
     nats: str | None = None
     redis: str | None = None
     postgres: str | None = None
+    coder: str | None = None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "External":
-        """Read `PALLAS_NATS_URL`, `PALLAS_REDIS_URL` and `PALLAS_POSTGRES_URL`; an empty value means not set."""
+        """Read `PALLAS_NATS_URL`, `PALLAS_REDIS_URL`, `PALLAS_POSTGRES_URL` and `PALLAS_CODER_URL`; empty: not set."""
         return cls(
             nats=environ.get("PALLAS_NATS_URL") or None,
             redis=environ.get("PALLAS_REDIS_URL") or None,
             postgres=environ.get("PALLAS_POSTGRES_URL") or None,
+            coder=environ.get("PALLAS_CODER_URL") or None,
         )

@@ -40,6 +40,20 @@ class AuthSide:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetSide:
+    """The fleet, and its Coder: a stand-in at `coder_port`, or the one at `coder_url` if that is None."""
+
+    port: int
+    coder_url: str
+    coder_port: int | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of the service. Its agent is called at a gateway."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What is started. A server that is None runs elsewhere or is not needed; with `--no-auth`, `auth` is None.
 
@@ -62,6 +76,7 @@ class Plan:
     drain_seconds: float
     pipelines_port: int
     data_pool_port: int
+    fleet: FleetSide
     demo_agents: bool = False
     auth: AuthSide | None = None
 
@@ -107,6 +122,7 @@ class Plan:
     def fixed_ports(self) -> dict[str, int]:
         """Ports that must be free, by the process that needs them."""
         ports = {"registry": self.registry_port, "pipelines": self.pipelines_port, "data-pool": self.data_pool_port}
+        ports["fleet"] = self.fleet.port
         ports |= {f"agent-gateway-{n}": port for n, port in enumerate(self.gateway_ports, 1)}
         if self.nats is not None:
             ports |= {"nats-server": self.nats.port, "nats-server's monitoring": self.nats.monitor_port}
@@ -116,6 +132,8 @@ class Plan:
             ports["postgres"] = self.postgres.port
         if self.demo is not None:
             ports["demo-tools"] = self.demo.tools_port
+        if self.fleet.coder_port is not None:
+            ports["coder"] = self.fleet.coder_port
         if self.auth is not None:
             ports["team-lifecycle"] = self.auth.team_lifecycle_port
             ports["library-search"] = self.auth.library_search_port

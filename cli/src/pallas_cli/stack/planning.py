@@ -13,8 +13,8 @@ from pallas_cli.stack.accounts import find_accounts
 from pallas_cli.stack.data import SECRETS, kept_secret
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.options import External, StackOptions
-from pallas_cli.stack.plan import AuthSide, Plan
-from pallas_cli.stack.ports import Ports, require_free
+from pallas_cli.stack.plan import AuthSide, FleetSide, Plan
+from pallas_cli.stack.ports import LOOPBACK, Ports, require_free
 from pallas_cli.team_folders import TeamSummary
 
 
@@ -50,6 +50,7 @@ def make_plan(
         drain_seconds=options.drain_seconds,
         pipelines_port=ports.pipelines,
         data_pool_port=ports.data_pool,
+        fleet=_fleet_side(ports, external.coder),
         demo_agents=demo and (os.environ.get("PALLAS_GATEWAY_AUTH") or "off") == "off",
         auth=_auth_side(ports, data, redis_url, postgres_url) if options.auth else None,
     )
@@ -90,6 +91,12 @@ def _require_binaries(
         raise Refused(
             f"{line}; set PALLAS_REDIS_URL and PALLAS_POSTGRES_URL to use other servers, or start with --no-auth"
         ) from refusal
+
+
+def _fleet_side(ports: Ports, coder: str | None) -> FleetSide:
+    if coder is not None:
+        return FleetSide(ports.fleet, coder.rstrip("/"))
+    return FleetSide(ports.fleet, f"http://{LOOPBACK}:{ports.coder}", ports.coder)
 
 
 def _auth_side(ports: Ports, data: Path, redis_url: str | None, postgres_url: str | None) -> AuthSide:

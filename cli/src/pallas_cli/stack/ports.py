@@ -65,6 +65,15 @@ class Ports:
         return self.base + 39
 
     @property
+    def coder(self) -> int:
+        """The port of the stand-in for Coder."""
+        return self.base + 40
+
+    @property
+    def fleet(self) -> int:
+        return self.base + 41
+
+    @property
     def workspaces(self) -> int:
         return self.base + 42
 

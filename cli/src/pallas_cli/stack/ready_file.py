@@ -27,6 +27,8 @@ class Addresses:
     library_search: str | None
     pipelines: str
     data_pool: str
+    coder: str
+    fleet: str
     workspaces: str | None
     data: str
     log: str

@@ -36,6 +36,7 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
         steps.append(("call a data agent", f"uv run --frozen pallas rpc {call}"))
         run = f"docs/examples/headlines.cst --input symbol=AAPL --url {plan.pipelines_url}"
         steps.append(("run a pipeline", f"uv run --frozen pallas pipelines run {run}"))
+    steps.append(("list coding agents", f"uv run --frozen pallas fleet list --url {gateway}"))
     if plan.auth is not None:
         steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list --data {plan.data}"))
     console.print("\nTry next, in another terminal:", style="bold")
@@ -80,6 +81,8 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
         yield "console", "none: it needs the auth services"
     yield "pipelines", plan.pipelines_url
     yield "data-pool", plan.data_pool_url
+    yield "fleet", f"{plan.gateway_urls[0]}/teams/fleet/mcp/fleet"
+    yield "coder", without_credentials(plan.fleet.coder_url) + " (stand-in)" * (plan.fleet.coder_port is not None)
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url
         yield "library-search", f"{plan.auth.library_search_url}/mcp"

@@ -25,6 +25,7 @@ from pallas_cli.stack.demo_library import Operator, ensure_demo_library
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.demo_team import DemoTeam, with_demo_team, without_library
 from pallas_cli.stack.first_turn import send_first_turn
+from pallas_cli.stack.fleet_story import tell_fleet_story
 from pallas_cli.stack.listing import until_agents_answer, until_healthy
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
@@ -120,7 +121,7 @@ class _Stack:
         self._ready = True
         self._write_ready_file()
         self._report(f"ready after {monotonic() - since:.1f} s")
-        answered = await self._first_turn()
+        answered = await self._first_turn() and await self._fleet_story()
         report.show_stack(self._console, self._plan, self._teams, self._logs)
         if self._options.stay:
             report.show_next_steps(self._console, self._plan, self._teams)
@@ -173,6 +174,12 @@ class _Stack:
         gateway = self._plan.gateway_urls[0]
         return await send_first_turn(self._console, gateway, agent, demo=self._demo, library=self._has_library)
 
+    async def _fleet_story(self) -> bool:
+        """Show a coding agent at work, at the end of `--demo` and with the stand-in only: elsewhere it costs money."""
+        if self._options.stay or not self._demo or self._plan.fleet.coder_port is None:
+            return True
+        return await tell_fleet_story(self._console, self._plan)
+
     def _report(self, line: str) -> None:
         self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
@@ -210,6 +217,8 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
         library_search=plan.auth.library_search_url if plan.auth else None,
         pipelines=plan.pipelines_url,
         data_pool=plan.data_pool_url,
+        coder=plan.fleet.coder_url,
+        fleet=plan.fleet.url,
         workspaces=plan.auth.workspaces_url if plan.auth else None,
         data=str(plan.data),
         log=str(logs),

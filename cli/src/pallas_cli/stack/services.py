@@ -12,6 +12,7 @@ from pallas_cli.processes.launch import Launch, Probe, ProcessSpec
 from pallas_cli.processes.probes import accepts, is_known
 from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
+from pallas_cli.stack.fleet_services import fleet_specs
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
 from pallas_cli.stack.service_spec import BROKER, SERVERS, TOOLS, Variables, common_variables, service
@@ -23,8 +24,8 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     """Return every process of the stack, in the order of the stop signals within a stage.
 
     Agents answer as soon as gateways, workers and the demo team's tools are ready and the registry lists them. The
-    other processes start after them, and the auth services last. The registry is ready when it has read the health
-    that the health monitor publishes, so the monitor cannot wait for it.
+    other processes start after them, and the auth services and the fleet last. The registry is ready when it has read
+    the health that the health monitor publishes, so the monitor cannot wait for it.
     """
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
@@ -33,8 +34,10 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     pipelines = service(plan, "pipelines", _always(known), port=plan.pipelines_port, needs=BROKER | first)
     addresses = {"PALLAS_PUBLIC_URL": plan.data_pool_url, "PALLAS_GATEWAY_URL": _public_url(plan)}
     pool = service(plan, "data-pool", _always(addresses), port=plan.data_pool_port, needs=BROKER | first)
-    auth = auth_specs(plan, behind=first | {"registry", monitor.name})
-    return [*agents, pipelines, pool, monitor, *tools, *_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
+    last = first | {"registry", monitor.name}
+    fleet, auth = fleet_specs(plan, behind=BROKER | last), auth_specs(plan, behind=last)
+    others = [*_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
+    return [*agents, pipelines, pool, *fleet, monitor, *tools, *others]
 
 
 def server_specs(plan: Plan, *, behind: frozenset[str]) -> list[ProcessSpec]:

@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port on loopback (default: %(default)s)")
     parser.add_argument("--state", type=Path, help="file that keeps workspaces; without it they end with the process")
     parser.add_argument("--folder", type=Path, help="folder of the workspaces' folders (default: a temporary one)")
+    parser.add_argument("--resume", action="store_true", help="start workspaces that were on when it ended")
     parser.add_argument("--generation", choices=get_args(Generation.__value__), default="both", help="of Coder's tasks")
     parser.add_argument("--program", help="command to run in workspaces (default: the demo agent)")
     parser.add_argument(
@@ -80,6 +81,7 @@ def main() -> None:
         build_seconds=given.build_seconds,
         state=given.state,
         folder=given.folder,
+        resume=given.resume,
         allow_faults=given.allow_faults,
         sandbox=not given.no_sandbox,
         terminal=TerminalSettings(stable_after=given.stable_after),

@@ -212,7 +212,7 @@ def main() -> None:
     saved = termios.tcgetattr(0)
     tty.setraw(0)
     keys = Keys()
-    show("\x1b[?2004hHello! I am the demo agent.\n")
+    show(f"{BUSY}\x1b[?2004hHello! I am the demo agent.\n")
     try:
         while True:
             show(f"{WAITING}> ")

@@ -39,6 +39,7 @@ class StandInSettings:
     build_seconds: float = 0.3
     state: Path | None = None
     folder: Path | None = None
+    resume: bool = False  # start workspaces that were on when the stand-in ended; a Coder's outlive it
     allow_faults: bool = False
     wildcard: str = ""  # host of subdomain apps, as "*.apps.example:7080"
     sandbox: bool = True  # bubblewrap where it works

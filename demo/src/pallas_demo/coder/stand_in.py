@@ -109,6 +109,8 @@ class CoderStandIn:
         self._app.router.redirect_slashes = False
         self._faults = Faults(self._app, self._listener.reset)
         await self.listen()
+        if self.settings.resume:
+            self.workspaces.resume()
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -46,7 +46,7 @@ class Terminal:
         self.status: Status = "running"
         self.messages: list[dict[str, object]] = []
         self.exit_code: int | None = None
-        self.ready = False  # once the program waited for input, and its first prompt was typed
+        self.ready = False  # once the program waited for input
         self._prompt = ""
         self.folder = Path()
         self._changed = changed
@@ -56,6 +56,7 @@ class Terminal:
         self._typing = False
         self._marked = self._busy = False
         self._begun = 0
+        self._end: asyncio.Task[None] | None = None
         self._tail = b""  # too short to hold a mark
         self._lock = asyncio.Lock()
         self._wrote = asyncio.Event()
@@ -72,24 +73,31 @@ class Terminal:
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(tty, (self.settings.rows, self.settings.columns))
         script = f"{limits}; {_OPEN_TTY}" if limits else _OPEN_TTY
-        self._process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", script, "sh", os.ttyname(tty), *command,
-            cwd=folder, env=environment, stdin=tty, stdout=tty, stderr=tty, start_new_session=True,
-        )  # fmt: skip
-        os.close(tty)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                "/bin/sh", "-c", script, "sh", os.ttyname(tty), *command,
+                cwd=folder, env=environment, stdin=tty, stdout=tty, stderr=tty, start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(self._fd)
+            raise
+        finally:
+            os.close(tty)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
-        self._after(self.settings.stable_after, self._settled)
+        self._after(self.settings.start_timeout, self._settled)  # sooner, once it writes
         self._end = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """End the program and all that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        await self._end
+        if self._end is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._end
 
     async def wait(self) -> None:
         """Wait until the program has ended."""
-        await asyncio.shield(self._end)
+        if self._end is not None:
+            await asyncio.shield(self._end)
 
     async def send(self, text: str) -> None:
         """Type a message and Enter, and wait until the program shows that it began. Raises Refused."""
@@ -114,11 +122,11 @@ class Terminal:
             self._say("user", text)
 
     async def _type_first(self, text: str) -> None:
+        self.ready = True
+        self._changed()
         async with self._lock:
             with suppress(Refused):
                 await self._type(text)
-        self.ready = True
-        self._changed()
 
     async def press(self, keys: str) -> None:
         """Write keys as they are."""

@@ -71,6 +71,12 @@ class Workspaces:
         self.touch()
         self._soon(self._carry_out(workspace, build))
 
+    def resume(self) -> None:
+        """Start what was on when the stand-in ended. A spec that was typed is not typed again."""
+        for workspace in map(self.world.workspaces.__getitem__, self.world.interrupted):
+            last = workspace.build
+            self.start(workspace, Build(number=last.number + 1, transition="start", version=last.version))
+
     def touch(self) -> None:
         """Something changed: save it and wake those who wait."""
         self.world.save(self.settings.state)
@@ -137,9 +143,9 @@ class Workspaces:
         folder.mkdir(parents=True, exist_ok=True)
         running = Running(workspace, Terminal(self.settings.terminal, lambda: self._moved(running)))
         environment = {
-            "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TMPDIR": str(folder), "TERM": "xterm-256color",
-            "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(), "CODER_AGENT_TOKEN": workspace.token,
-            "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
+            "PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TMPDIR": str(folder),
+            "TERM": "xterm-256color", "LANG": "C.UTF-8", "CODER_AGENT_URL": self._url(),
+            "CODER_AGENT_TOKEN": workspace.token, "CODER_WORKSPACE_NAME": workspace.name, **self.settings.environment,
         }  # fmt: skip
         wall = await sandbox(folder) if self.settings.sandbox else ()
         self.running[workspace.id] = running

@@ -168,6 +168,7 @@ class World(BaseModel):
 
     deployment: str = Field(default_factory=lambda: str(uuid4()))
     workspaces: dict[str, Workspace] = {}
+    interrupted: list[str] = Field(default=[], exclude=True)  # workspaces that were on when the stand-in ended
 
     @classmethod
     def load(cls, path: Path | None) -> Self:
@@ -183,6 +184,7 @@ class World(BaseModel):
                 stop = Build(number=build.number + 1, transition="stop", version=build.version, status="succeeded")
                 stop.started_at = stop.completed_at = now()
                 workspace.builds.append(stop)
+                world.interrupted.append(workspace.id)
         return world
 
     def save(self, path: Path | None) -> None:

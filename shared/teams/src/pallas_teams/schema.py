@@ -31,7 +31,7 @@ TOKEN = re.compile(TOKEN_PATTERN)
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 FORBIDDEN = "forward_inbound_auth"
 RESERVED_AGENTS = frozenset({"get_health", "send_message"})
-RESERVED_TEAMS = frozenset({"data", "pipelines"})
+RESERVED_TEAMS = frozenset({"data", "fleet", "pipelines"})
 
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Annotated, Any
 
 from pydantic import (
@@ -33,6 +33,10 @@ type State = Annotated[Text, AfterValidator(_state)]
 """`working`, `idle`, `complete` or `failed` (older: `failure`), or what a newer Coder has besides."""
 
 
+ECHO = timedelta(seconds=5)
+"""Coder also tells when a terminal begins and ends to work, with the last message of the agent and without its flag."""
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, validate_by_alias=True)
 
@@ -45,6 +49,10 @@ class AppStatus(_Read):
     uri: Text = ""
     needs_user_attention: bool | None = None
     at: Moment = Field(validation_alias="created_at")
+
+
+def _asks(status: AppStatus) -> bool:
+    return status.needs_user_attention is True
 
 
 class App(_Read):
@@ -78,14 +86,18 @@ class _Resource(_Read):
     agents: Annotated[tuple[WorkspaceAgent, ...], BeforeValidator(_listed)] = ()
 
 
-_RESOURCES = TypeAdapter(tuple[_Resource, ...])
+_RESOURCES = TypeAdapter(list[_Resource])
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, list)
 
 
 def _agents(given: Any) -> Any:
     """The agents of the resources in an answer; agents that are given as such are left as they are."""
-    if isinstance(given, tuple):
-        return given  # pyright: ignore[reportUnknownVariableType]
-    return tuple(agent for resource in _RESOURCES.validate_python(_listed(given)) for agent in resource.agents)
+    if not _is_list(given):
+        return _listed(given)
+    return tuple(agent for resource in _RESOURCES.validate_python(given) for agent in resource.agents)
 
 
 def _build(*path: str) -> AliasPath:
@@ -125,9 +137,13 @@ class Workspace(_Read):
 
     @property
     def reported(self) -> AppStatus | None:
-        """What its coding agent reported last."""
-        statuses = (status for agent in self.agents for app in agent.apps for status in app.statuses)
-        return max(statuses, key=lambda status: status.at, default=None)
+        """What its coding agent reported last; a question also if statuses of its terminal followed at once."""
+        statuses = [status for agent in self.agents for app in agent.apps for status in app.statuses]
+        newest = max(statuses, key=lambda status: status.at, default=None)
+        if newest is None or newest.state == "working":
+            return newest
+        same = (one for one in statuses if one.message == newest.message and newest.at - one.at <= ECHO)
+        return newest.model_copy(update={"needs_user_attention": True}) if any(map(_asks, same)) else newest
 
 
 class Workspaces(_Read):

@@ -1,8 +1,8 @@
 """The roles of a template: its presets, else the options of a parameter that is for roles, else one."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, TypeAdapter, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter
 
 from fleet.coder.model import Role, Template, Text, role_name, unique_roles
 from fleet.coder.rest import Rest, segment
@@ -14,14 +14,9 @@ DEFAULT = Role("coder", "Coder")
 class _Preset(BaseModel):
     """A preset. Coder writes its fields with capital letters in some versions."""
 
-    id: str
-    name: str
-    description: Text = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lower(cls, given: Any) -> Any:
-        return {str(key).lower(): value for key, value in given.items()} if isinstance(given, dict) else given  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+    id: str = Field(validation_alias=AliasChoices("id", "ID"))
+    name: str = Field(validation_alias=AliasChoices("name", "Name"))
+    description: Text = Field("", validation_alias=AliasChoices("description", "Description"))
 
 
 class _Option(BaseModel):

@@ -4,8 +4,9 @@ An attempt that takes a task over types nothing that was typed, and goes on watc
 nothing: whoever ends its turn calls `StopTask.ended` first.
 """
 
+import asyncio
 import json
-import time
+from collections import deque
 from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
@@ -28,8 +29,11 @@ from pallas_executor.functions.answers import StepFailed
 from pallas_executor.functions.durable import DurableSteps, NothingOutside
 from pallas_executor.steps import JournalUnusable, Steps
 
-_TELL_SECONDS = 0.5
-"""Seconds between two reports of progress at least."""
+_TELL_SECONDS = 0.25
+"""Seconds for which lines of an agent are collected."""
+
+_MOST_LINES = 20
+"""Lines that are reported of those that come in this time."""
 
 _BROKER_SECONDS = 60.0
 
@@ -70,11 +74,13 @@ class TaskRuntime:
             except StepFailed as error:
                 return End("failed", error.message), ""
         await self._began(given.agent, turn.turn_id)
-        watcher = Watcher(
-            self.coder, given.workspace_id, _Teller(given.agent, emit).tell, given.description is not None, heard
-        )
+        teller = _Teller(given.agent, emit)
+        watcher = Watcher(self.coder, given.workspace_id, teller.tell, given.description is not None, heard)
         with steps.elsewhere():
-            end = await watcher.watch()
+            try:
+                end = await watcher.watch()
+            finally:
+                teller.flush()
         return replace(end, heard=max(watcher.heard, heard)), watcher.last
 
     async def _type(self, turn: Turn, text: str, given: RunTask, steps: Steps, emit: Emitter) -> int:
@@ -113,20 +119,30 @@ class TaskRuntime:
 
 
 class _Teller:
-    """Reports what an agent writes as progress, not too often."""
+    """Reports what an agent writes as progress: some lines at a time, and of many the latest."""
 
     def __init__(self, name: str, emit: Emitter) -> None:
         self._name = name
         self._emit = emit
         self._told = 0
-        self._last = 0.0
+        self._waiting = deque[str](maxlen=_MOST_LINES)
+        self._timer: asyncio.TimerHandle | None = None
 
     def tell(self, text: str) -> None:
         """Report a line."""
-        now = time.monotonic()
-        if now - self._last >= _TELL_SECONDS:
-            self._last, self._told = now, self._told + 1
-            self._emit.emit(Progress(progress=self._told, message=line(f"{self._name}: {text}")))
+        self._waiting.append(text)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TELL_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Report what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            self._told += 1
+            message = line(f"{self._name}: {self._waiting.popleft()}")
+            self._emit.emit(Progress(progress=self._told, message=message))
 
 
 def _result(task: FleetTask, last: str) -> Result:

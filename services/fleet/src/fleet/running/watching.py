@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
@@ -33,6 +34,40 @@ type _Item = Said | Status | Trouble | _Away | End
 
 
 @dataclass
+class Lines:
+    """Tells each line of an agent's message once, when another one follows it or the terminal is stable.
+
+    The last line of a message is what a program still draws, such as a spinner. Of lines that it draws again, those are
+    told that are new.
+    """
+
+    tell: Callable[[str], None]
+    _message: int = -1
+    _drawn: list[str] = field(default_factory=list[str])
+    _told: int = 0
+
+    def shown(self, message: int, lines: list[str]) -> None:
+        """A message has these lines now."""
+        if message != self._message:
+            self.end()
+            self._message, self._drawn, self._told = message, [], 0
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._drawn, lines, strict=False)))
+        known = frozenset(map(str.strip, self._drawn[same : self._told]))
+        self._drawn, self._told = lines, min(self._told, same)
+        self._tell(len(lines) - 1, known)
+
+    def end(self) -> None:
+        """The terminal does not change for now."""
+        self._tell(len(self._drawn))
+
+    def _tell(self, end: int, known: frozenset[str] = frozenset()) -> None:
+        for text in map(str.strip, self._drawn[self._told : end]):
+            if text and text not in known:
+                self.tell(text)
+        self._told = max(self._told, end)
+
+
+@dataclass
 class Watcher:
     """Watches one task. `tell` gets each line that the agent writes, `typed`: its prompt was typed just now."""
 
@@ -43,9 +78,13 @@ class Watcher:
     heard: int = -1
     last: str = ""
     _items: asyncio.Queue[_Item] = field(default_factory=asyncio.Queue[_Item])
+    _lines: "Lines" = field(init=False)
     _asked: bool = False
     _worked: bool = False
     _stable_since: float | None = None
+
+    def __post_init__(self) -> None:
+        self._lines = Lines(self.tell)
 
     async def watch(self) -> End:
         """Return how the task ended. A Coder that is away ends nothing."""
@@ -80,10 +119,11 @@ class Watcher:
                 self._asked |= item.role == "user"
                 if item.role == "agent" and (text := item.text.strip()) and text != self.last:
                     self.last = text
-                    self.tell(text.splitlines()[-1].strip())
+                    self._lines.shown(item.id, text.splitlines())
             case Status(status="running"):
                 self._worked, self._stable_since = True, None
             case Status():
+                self._lines.end()
                 if self._stable_since is None:
                     self._stable_since = asyncio.get_running_loop().time()
             case _Away():

@@ -1,0 +1,235 @@
+"""`pallas fleet`: coding agents and their tasks, through a gateway."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pallas_cli.admin.run import Yes, confirm
+from pallas_cli.broker import DEFAULT_DATA, Data, NatsUrl
+from pallas_cli.kept_addresses import find_address, help_of
+
+if TYPE_CHECKING:
+    from pallas_cli.fleet.calls import FleetCalls
+
+app = typer.Typer(no_args_is_help=True, help="The fleet: coding agents in workspaces of Coder, and their tasks.")
+
+Url = Annotated[
+    str | None, typer.Option(envvar="PALLAS_GATEWAY_URL", help=help_of("Address of the gateway.", "gateway"))
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BEARER",
+        help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
+        "PALLAS_TOKEN_FILE with the path of a file.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON; an error, too.")]
+Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
+
+type _Document = dict[str, Any]
+
+
+def _run[R](url: str | None, token: str | None, data: Path, work: "Callable[[FleetCalls], Awaitable[R]]") -> R:
+    """Connect to the fleet and do some work. Ctrl-C ends it; a task that has begun goes on."""
+    import asyncio
+
+    from pallas_cli.fleet.calls import fleet_at
+    from pallas_cli.kept_secrets import find_token
+
+    gateway, bearer = find_address(url, data, "gateway"), find_token(token)
+
+    async def main() -> R:
+        async with fleet_at(gateway, bearer) as fleet:
+            return await work(fleet)
+
+    try:
+        return asyncio.run(main())
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _ask(
+    url: str | None, token: str | None, data: Path, as_json: bool, tool: str, **arguments: object
+) -> _Document | None:
+    """Call a tool, with its progress. Returns the answer to show; None: it was printed as JSON.
+
+    Raises:
+        FleetRefused: the fleet refuses.
+    """
+    from pallas_cli.fleet.calls import FleetRefused, progress
+
+    async def work(fleet: "FleetCalls") -> _Document:
+        with progress() as show:
+            return await fleet.ask(tool, show=show, **arguments)
+
+    try:
+        answer = _run(url, token, data, work)
+    except FleetRefused as refusal:
+        if as_json and refusal.error is not None:
+            print(json.dumps(refusal.error, ensure_ascii=False))
+            raise typer.Exit(refusal.code) from None
+        raise
+    if as_json:
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        return None
+    return answer
+
+
+@app.command("list")
+def list_agents(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """List coding agents with their status and task."""
+    from pallas_cli.fleet.show import show_agents
+
+    if answer := _ask(url, token, data, as_json, "list_agents"):
+        show_agents(answer)
+
+
+@app.command()
+def show(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Show a coding agent: status, role, project, spec, and what is known of a pull request."""
+    from pallas_cli.fleet.show import show_agent
+
+    if answer := _ask(url, token, data, as_json, "show_agent", agent_name=agent):
+        show_agent(answer["agent"])
+
+
+@app.command()
+def create(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name: 1 to 20 letters, digits and hyphens.")],
+    project: Annotated[str, typer.Option(help="Project, as `pallas fleet projects` lists it.")],
+    spec: Annotated[
+        str, typer.Option(help="What the agent is for, with which it begins at once; - reads it from standard input.")
+    ],
+    role: Annotated[
+        str | None, typer.Option(help="Role, as `pallas fleet roles PROJECT` lists it. [default: coder]")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Create a coding agent in a new workspace."""
+    from pallas_cli.plain_text import print_plain
+
+    wanted = {"name": agent, "project": project, "role": role, "spec": _text(spec)}
+    if answer := _ask(url, token, data, as_json, "create_agent", **wanted):
+        print_plain(answer["message"])
+
+
+@app.command()
+def start(
+    agent: Name,
+    task: Annotated[str, typer.Argument(metavar="TEXT", help="What it is to do; - reads it from standard input.")],
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Give a coding agent a task. This returns when the agent has begun; `pallas fleet watch` shows how it goes on."""
+    from pallas_cli.plain_text import print_plain
+
+    if answer := _ask(url, token, data, as_json, "start_agent_task", agent_name=agent, task_description=_text(task)):
+        print_plain(f"{answer['message']}: {answer['task']['id']}")
+
+
+@app.command()
+def stop(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Stop the task that a coding agent has."""
+    from pallas_cli.plain_text import print_plain
+
+    if answer := _ask(url, token, data, as_json, "stop_agent_task", agent_name=agent):
+        print_plain(f"{answer['message']}: {answer['task']['summary']}")
+
+
+@app.command()
+def history(
+    agent: Name,
+    page: Annotated[int, typer.Option(help="Page, counted from 1. The first has the latest tasks.")] = 1,
+    size: Annotated[int, typer.Option(help="Tasks on a page, at most 100.")] = 20,
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """List the tasks of a coding agent, the latest first."""
+    from pallas_cli.fleet.show import show_history
+
+    tool = "show_agent_task_history"
+    if answer := _ask(url, token, data, as_json, tool, agent_name=agent, page=page, page_size=size):
+        show_history(answer)
+
+
+@app.command()
+def delete(
+    agent: Name,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a coding agent with its workspace and history, also while it works."""
+    from pallas_cli.plain_text import print_plain
+
+    confirm(f"agent {agent} and everything in its workspace is deleted", yes=yes, as_json=as_json)
+    if answer := _ask(url, token, data, as_json, "delete_agent", agent_name=agent):
+        print_plain(answer["message"])
+
+
+@app.command()
+def projects(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """List projects: the templates of Coder."""
+    from pallas_cli.fleet.show import show_projects
+
+    if answer := _ask(url, token, data, as_json, "list_agent_projects"):
+        show_projects(answer)
+
+
+@app.command()
+def roles(
+    project: Annotated[str, typer.Argument(help="Project, as `pallas fleet projects` lists it.")],
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """List the roles of a project."""
+    from pallas_cli.fleet.show import show_roles
+
+    if answer := _ask(url, token, data, as_json, "list_agent_roles", project=project):
+        show_roles(answer)
+
+
+@app.command()
+def watch(
+    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Only this coding agent.")] = None,
+    url: Url = None,
+    token: Token = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one document a line.")] = False,
+) -> None:
+    """Print statuses as they change, and the lines that coding agents write, until Ctrl-C.
+
+    The lines come from the broker, for which an operator's seed is needed. Without it, statuses are printed.
+    """
+    from pallas_cli.broker import access_to
+    from pallas_cli.fleet.watch import Watch
+
+    _run(
+        url,
+        token,
+        data,
+        lambda fleet: Watch(fleet, agent, as_json).run(lambda: access_to(find_address(nats, data, "nats"), data)),
+    )
+
+
+def _text(given: str) -> str:
+    """A text, or standard input for `-`."""
+    import sys
+
+    return sys.stdin.read() if given == "-" else given

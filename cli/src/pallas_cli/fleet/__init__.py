@@ -1,0 +1,1 @@
+"""The fleet: coding agents, as tools of the agent `fleet/fleet`."""

@@ -1,5 +1,5 @@
 // Workspace settings: its name, the teams that are attached to it, and its end.
-import { html, useEffect, useState, useTitle, valueTo } from "../lib.js";
+import { html, useState, useTitle, valueTo } from "../lib.js";
 import { ApiError, get, patch, path, remove } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";

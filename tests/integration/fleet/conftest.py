@@ -18,7 +18,7 @@ from pallas_demo.coder import CoderStandIn, StandInSettings
 @pytest.fixture
 async def lab(bus: Connecting, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Lab]:
     """A lab without a replica yet. Watchers are less patient than in earnest."""
-    monkeypatch.setattr(watching, "STABLE_SECONDS", 0.4)
+    monkeypatch.setattr(watching, "STABLE_SECONDS", 0.3)
     monkeypatch.setattr(watching, "_STARTING_SECONDS", 0.1)
     gateway = await bus(GATEWAY)
     await declare(gateway, *OWNED)

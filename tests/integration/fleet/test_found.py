@@ -1,6 +1,7 @@
 """What people and agents do in Coder without the fleet: it is seen, has a place in the history, and can be stopped."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from tests.integration.fleet.lab import Lab
 from tests.integration.real_parts import until
 from tests.requirements import requirement
 
-from pallas_demo.coder import Fault
+from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 
 async def typed_by_a_person(lab: Lab, name: str, text: str) -> None:
@@ -107,3 +108,17 @@ async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> Non
     await lab.call("start_agent_task", agent_name=name, task_description="say more")
     both = await asyncio.gather(*(lab.result("delete_agent", agent_name=name) for _ in range(2)))
     assert not any(result.is_error for result in both), both
+
+
+async def test_an_agent_is_deleted_while_its_workspace_starts(lab: Lab) -> None:
+    async with CoderStandIn(StandInSettings(build_seconds=1.5)) as slow:
+        slowly = replace(lab, coder=slow, replicas=[])
+        replica = await slowly.replica(fleet_create_wait="0")
+        await slowly.call("create_agent", name="hasty", project="Setup", spec="x")
+        shown = (await slowly.call("list_agents"))["agents"]
+        assert shown == [{"name": "hasty", "status": "offline", "current_task": "x"}]
+        refused = await slowly.error("start_agent_task", agent_name="hasty", task_description="y")
+        assert "its workspace is starting" in refused["message"]
+        await slowly.call("delete_agent", agent_name="hasty")
+        assert (slowly.known("hasty"), await slowly.call("list_agents")) == (None, {"agents": [], "total_count": 0})
+        await replica.end()

@@ -69,14 +69,14 @@ async def test_a_deletion_whose_maker_was_lost_ends_well(lab: Lab, monkeypatch: 
 async def test_a_task_goes_on_in_another_replica_and_is_typed_once(lab: Lab) -> None:
     first = await lab.replica()
     name = await lab.create()
-    started = await lab.call("start_agent_task", agent_name=name, task_description="work 2 s; say done")
+    started = await lab.call("start_agent_task", agent_name=name, task_description="work 1.5 s; say done")
     await lab.replica()
     await soon(first.service.drain())
     await first.end()
     await lab.idle(name)
     latest = (await lab.history(name))[0]
     assert (latest["id"], latest["status"]) == (started["task"]["id"], "completed")
-    assert lab.coder.agent(name).prompts == ["say hello", "work 2 s; say done"]
+    assert lab.coder.agent(name).prompts == ["say hello", "work 1.5 s; say done"]
 
 
 @requirement("F-run-1")

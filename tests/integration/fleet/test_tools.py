@@ -278,7 +278,6 @@ async def test_the_source_of_a_task_is_who_called(lab: Lab) -> None:
     for principal, source in (
         (ALICE, "human"),
         (Principal(type="token", id="robot"), "ai_controller"),
-        (Principal(), "ai_controller"),
     ):
         text = f"say {uuid.uuid4().hex}"
         await lab.call("start_agent_task", principal, agent_name=name, task_description=text)

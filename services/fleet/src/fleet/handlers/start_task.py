@@ -76,7 +76,7 @@ class StartTask:
             if turn.attempt > 1 and await stored_outcome(self.stopping.bus, task_ref(turn_id)) is not None:
                 raise Conflict(f"The task that this call started on agent '{seen.name}' has ended already.")
             if seen.status == "offline":
-                raise Rejected(f"Agent '{seen.name}' is offline: {seen.why_offline}.", status="offline")
+                raise Rejected(f"Agent '{seen.name}' is offline: {seen.why_offline}.", agent_status="offline")
             if seen.status == "busy" and (known is None or known.task is None):
                 known = await self.finding.find(seen.workspace) or known
         source = self.sources.of(turn)

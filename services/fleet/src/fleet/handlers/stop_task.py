@@ -31,11 +31,12 @@ class StopAgent:
         if entry is None or entry.task is None:
             if seen.status == "offline":
                 raise Rejected(
-                    f"Agent '{seen.name}' is not currently busy: it is offline ({seen.why_offline}).", status="offline"
+                    f"Agent '{seen.name}' is not currently busy: it is offline ({seen.why_offline}).",
+                    agent_status="offline",
                 )
             entry = await self.finding.find(seen.workspace) if seen.status == "busy" else None
         if entry is None or entry.task is None:
-            raise NotFound(f"Agent '{seen.name}' has no running task; it is {seen.status}.", status=seen.status)
+            raise NotFound(f"Agent '{seen.name}' has no running task; it is idle.", agent_status="idle")
         task = await self.stopping.stop(entry, "stopped by stop_agent_task")
         if task is None:
             raise Unavailable(f"The task of agent '{seen.name}' has not ended within {STOP_SECONDS:g} s.")

@@ -1,6 +1,5 @@
 """Finds work of agents that is no task yet, and makes it one, which is watched and can be stopped like any other."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.coder.client import Coder
@@ -10,7 +9,6 @@ from fleet.running.requests import submit_task, task_request
 from fleet.storing.agents import Agents
 from fleet.terminal.agent_api import Said
 from pallas_bus.transport.connection import Bus
-from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask, TaskSource
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
@@ -37,18 +35,16 @@ class FindTask:
         """Make a task of what an agent does. Returns its entry; None: it does nothing, or has a task already.
 
         Raises:
-            Unavailable: the broker does not answer.
+            Unavailable: the terminal (`terminal_unavailable`) or the broker does not answer.
         """
         name = agent_name(workspace.name, self.prefix)
         known = self.agents.of(name, workspace.id)
         if known is not None and (known.task is not None or known.deleting):
             return None
-        said: list[Said] = []
-        with suppress(Unavailable):
-            terminal = self.coder.terminal(workspace)
-            if terminal is None or await terminal.status() != "running":
-                return None
-            said = await terminal.messages()
+        terminal = self.coder.terminal(workspace)
+        if terminal is None or await terminal.status() != "running":
+            return None
+        said = await terminal.messages()
         if not said:
             return None
         entry = await self.agents.change(name, lambda entry: self._with_task(entry, name, workspace, said))

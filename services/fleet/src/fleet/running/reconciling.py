@@ -21,6 +21,7 @@ from fleet.running.requests import task_ref
 from fleet.running.stopping import StopTask
 from fleet.storing.ending import FINAL, End
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.message import utc_now
 
@@ -56,7 +57,11 @@ class Reconcile:
                 await self.forget(entry)
         await self._free_undeleted(existing)
         for workspace in busy:
-            await self.finding.find(workspace)
+            try:
+                await self.finding.find(workspace)
+            except Unavailable as error:
+                if error.code != "terminal_unavailable":
+                    raise
 
     async def _free_undeleted(self, existing: Collection[str]) -> None:
         """A call that deletes an agent has ended after `_ROUNDS` rounds."""

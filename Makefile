@@ -13,6 +13,9 @@ INSTALLED := .venv/.installed
 FAST_AGENT := .tools/fast-agent/.installed
 # Engines of durable workflows, beside which pipelines are measured. Later versions of FastAPI break this one of Prefect.
 DURABLE := .tools/durable/.installed
+# Chats beside which the console is measured.
+CHAINLIT := .tools/chainlit/.installed
+OPEN_WEBUI := .tools/open-webui/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
@@ -22,7 +25,7 @@ RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life inte
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench chaos up demo gen secrets sim
+.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo gen secrets sim
 
 ## help         print this list
 help:
@@ -78,8 +81,11 @@ conformance: ready
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: ready $(FAST_AGENT) $(DURABLE)
+bench: ready $(FAST_AGENT) $(DURABLE) $(CHAINLIT)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
+
+## open-webui   install open-webui (7 GB), which make bench then measures as well
+open-webui: $(OPEN_WEBUI)
 
 ## sim          workers started and stopped by load as KEDA would, three minutes; results go to bench/results/
 sim: ready
@@ -114,6 +120,17 @@ $(DURABLE): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
 	@$(UV) pip install --quiet --python $(@D) dbos==3.4.0 langgraph==1.2.22 langgraph-checkpoint-sqlite==3.1.2 \
 		prefect==3.8.8 fastapi==0.139.0
+	@touch $@
+
+$(CHAINLIT): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
+	@$(UV) pip install --quiet --python $(@D) chainlit==2.12.0
+	@touch $@
+
+# It does not run on a later Python.
+$(OPEN_WEBUI): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python 3.11 $(@D)
+	@$(UV) pip install --quiet --python $(@D) open-webui==0.12.4 torch==2.13.0
 	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.

@@ -179,6 +179,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "ops",
             {"taken over": rate("pallas_workspaces_replies_taken_over_total")},
         ),
+        Panel("Replies that no replica has", "short", {"replies": level("pallas_workspaces_replies_unowned")}),
         Panel(
             "Replies in progress, and open event streams",
             "short",

@@ -1,8 +1,8 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
-A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`;
-any other writes `partial`, so that it never replaces a whole one. What is measured of recovery and of authorisation has
-to be asked for: it takes minutes.
+A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
+one of the console alone `console`; any other writes `partial`, so that it never replaces a whole one. What is measured
+of recovery and of authorisation has to be asked for: it takes minutes.
 """
 
 import argparse
@@ -30,15 +30,18 @@ from tests.bench import (
     tracing,
 )
 from tests.bench.auth import run as auth
+from tests.bench.console import run as console
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
-PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines")
+PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines", "console")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
 """Parts that have to be asked for, each with results of its own."""
+OWN = (*ALONE, "console")
+"""Parts with results of their own where nothing else is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,30 @@ class Extent:
     replicas_killed: int
     journal: journal.Extent
     auth: auth.Extent
+    console: console.Extent
 
 
 WHOLE = Extent(
-    6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, 30, 5, journal.WHOLE, auth.WHOLE
+    6,
+    1.3,
+    (1, 64, 256),
+    (1, 2, 4),
+    6.0,
+    (1000, 5000),
+    (1000,),
+    7,
+    25,
+    100,
+    50_000,
+    30,
+    5,
+    journal.WHOLE,
+    auth.WHOLE,
+    console.WHOLE,
 )
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, 5, 1, journal.QUICK, auth.QUICK)
+QUICK = Extent(
+    1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, 5, 1, journal.QUICK, auth.QUICK, console.QUICK
+)
 
 
 def main() -> None:
@@ -94,7 +115,7 @@ def _name(wanted: set[str]) -> str:
     """What the results are called."""
     if wanted >= set(PARTS):
         return "latest"
-    if len(wanted) == 1 and wanted <= set(ALONE):
+    if len(wanted) == 1 and wanted <= set(OWN):
         return next(iter(wanted))
     return next((group for group, parts in GROUPS.items() if wanted == parts), "partial")
 
@@ -124,6 +145,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
             results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:
             results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, print_progress)
+    if "console" in wanted:
+        results["console"] = console.measure(folder, extent.console, print_progress)
     if "journal" in wanted:
         results["journal"] = journal.measure(folder, extent.journal, print_progress)
     if "startup" in wanted:

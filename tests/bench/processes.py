@@ -46,13 +46,13 @@ class Process(Measured):
         self._folder = folder
         self._popen = popen
 
-    def wait_for(self, path: str) -> Self:
+    def wait_for(self, path: str, within: float = _STARTS_WITHIN) -> Self:
         """Wait until it answers 200 on `path`, or anything at all when `path` is empty.
 
         Raises:
             RuntimeError: it ended, or did not answer in time; with the end of its output.
         """
-        deadline = time.monotonic() + _STARTS_WITHIN
+        deadline = time.monotonic() + within
         while self._popen.poll() is None and time.monotonic() < deadline:
             if answers(self.port, path):
                 return self
@@ -94,9 +94,10 @@ def running(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     python: str | Path = sys.executable,
+    port: int | None = None,
 ) -> Generator[Process]:
-    """Run `python -m module arguments`; `{port}` in an argument or value of `env` becomes a free port."""
-    port = free_port()
+    """Run `python -m module arguments`; `{port}` in an argument or value of `env` becomes `port`, or a free one."""
+    port = port or free_port()
     given = {key: value.format(port=port) for key, value in (env or {}).items()}
     with (folder / f"{name}.log").open("ab") as output:
         popen = subprocess.Popen(

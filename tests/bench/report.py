@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.bench.auth.tables as auth
+import tests.bench.console.run as console
 from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
@@ -37,6 +38,8 @@ def markdown(results: Results) -> str:
         sections.append(data_agents.section(results["data-agents"]))
     if "pipelines" in results:
         sections.append(pipelines.section(results["pipelines"]))
+    if "console" in results:
+        sections.append(console.section(results["console"]))
     if "journal" in results:
         sections.append(journal.section(results["journal"]))
     if any(part in results for part in ("kill", "resume", "history")):
@@ -172,6 +175,7 @@ def _faults(results: Results) -> Iterable[str]:
     yield from fastagent.faults(results.get("fast-agent", {}))
     yield from data_agents.faults(results.get("data-agents", {}))
     yield from pipelines.faults(results.get("pipelines", {}))
+    yield from console.faults(results.get("console", {}))
     yield from journal.faults(results.get("journal", {}))
     yield from auth.faults(results)
     yield from tracing.faults(results.get("tracing", {}))

@@ -8,6 +8,9 @@ from tests.bench import data_agents, fastagent, pipelines
 from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
 from tests.bench.auth.run import RESOLVE, STALE
+from tests.bench.console.pages import COLD
+from tests.bench.console.peers import CHAINLIT, OPEN_WEBUI
+from tests.bench.console.run import CHAT, HOME, NEW_CHAT
 from tests.bench.figures import paired_ratio, percentile
 from tests.bench.throughput import FUNCTION, FUNCTION_SDK, LLM, LLM_SDK
 
@@ -93,6 +96,40 @@ def _resolve_targets(concurrency: int) -> tuple[Target, Target]:
     )
 
 
+def _console(part: str, figure: str) -> Callable[[Results], float]:
+    return lambda results: results["console"][part][figure]
+
+
+def _page(name: str, figure: str) -> Callable[[Results], float]:
+    return lambda results: results["console"]["pages"][name][COLD][figure]
+
+
+def _times_less(peer: str) -> Callable[[Results], float]:
+    return lambda results: _page(peer, "kb")(results) / _page(NEW_CHAT, "kb")(results)
+
+
+_CONSOLE = (
+    Target("console: first paint", _page(HOME, "paint_ms"), 150.0, False, "ms"),
+    Target("console: first paint of a chat opened directly", _page(CHAT, "paint_ms"), 150.0, False, "ms"),
+    Target("console: requests of a chat opened directly", _page(CHAT, "requests"), 25.0, False, ""),
+    Target("console: bytes of a chat opened directly", _page(CHAT, "kb"), 120.0, False, "kB"),
+    *(
+        Target(f"console: bytes of a new chat, less than {peer}", _times_less(peer), 5.0, True, "x")
+        for peer in (CHAINLIT, OPEN_WEBUI)
+    ),
+    Target("console: an agent's progress -> pixels, p95", _console("progress", "p95_ms"), 60.0, False, "ms"),
+    Target("console: what it adds to a turn, p50", _console("overhead", "added_p50_ms"), 8.0, False, "ms"),
+    Target("console: service with 200 open chats", _console("open", "rss_mib"), 250.0, False, "MiB"),
+    Target("console: service killed -> the page goes on", _console("kill", "max_s"), 3.0, False, "s"),
+    Target("console: first poll of 500 agents", _console("polls", "first_s"), 2.0, False, "s"),
+    Target("console: following polls of 500 agents", _console("polls", "following_s"), 2.0, False, "s"),
+    Target("console: polls of 500 agents, of a core", _console("polls", "core_share"), 0.05, False, ""),
+    Target("attach -> Mnemosyne has the PUT: p50", _console("attaching", "p50_ms"), 30.0, False, "ms"),
+    Target("attach -> Mnemosyne has the PUT: p95", _console("attaching", "p95_ms"), 150.0, False, "ms"),
+    Target("1,000 instances compared with Mnemosyne", _console("reconciled", "in_order_s"), 30.0, False, "s"),
+    Target("1,000 instances put in order in Mnemosyne", _console("reconciled", "lost_s"), 30.0, False, "s"),
+)
+
 TARGETS = (
     Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.15, False, "x"),
     Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 1.6, True, "x"),
@@ -172,6 +209,7 @@ TARGETS = (
         "pipeline: validate at 50 callers, p95", lambda it: it["pipelines"]["validate"]["p95_ms"], 40.0, False, "ms"
     ),
     Target("pipeline's process killed -> next module", lambda it: it["pipelines"]["kill"]["p50_s"], 1.2, False, "s"),
+    *_CONSOLE,
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),

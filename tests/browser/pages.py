@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.chromium import ARGUMENTS, chromium
+from tests.integration.workspaces.lab import API, PASSWORD
 
 type Scheme = Literal["light", "dark"]
 
@@ -21,13 +22,44 @@ class OpenPage(Protocol):
         ...
 
 
+class Show(Protocol):
+    """Opens a page of the console, logged in."""
+
+    def __call__(
+        self,
+        path: str = "/workspaces/ws",
+        *,
+        scheme: Scheme = "light",
+        width: int = 1280,
+        allowed: tuple[str, ...] = (),
+    ) -> Awaitable[Page]:
+        """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
+        ...
+
+
+def shows(open_page: OpenPage, base: str, *always: str) -> Show:
+    """What opens pages of the service at `base`. `always` are parts of error messages that all tests expect."""
+
+    async def show(
+        path: str = "/workspaces/ws", *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    ) -> Page:
+        # 401 is the answer before the login.
+        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *always, *allowed))
+        answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
+        assert answer.ok, await answer.text()
+        await page.goto(f"{base}{path}")
+        return page
+
+    return show
+
+
 @asynccontextmanager
-async def a_browser() -> AsyncGenerator[Browser]:
-    """A headless Chromium."""
+async def a_browser(*arguments: str) -> AsyncGenerator[Browser]:
+    """A headless Chromium, with further arguments."""
     program = chromium()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
+            executable_path=program.path, args=[*ARGUMENTS, *arguments], env={**os.environ, **program.variables}
         )
         yield browser
         await browser.close()

@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+from tests.browser.bundled import FOLDER, bundled
 from tests.browser.chromium import PACKAGES
 from tests.browser.typed import TYPES, typed
 from tests.browser.vendored import CONSOLE, VENDOR, sha256, vendored
@@ -35,20 +36,20 @@ def test_the_type_checker_finds_nothing() -> None:
 
 
 def test_modules_import_each_other_relatively_and_every_file_exists() -> None:
-    for file in CONSOLE.rglob("*.js"):
-        for specifier in re.findall(
-            r'(?:^|[;}\n])(?:im|ex)port\b[^"\';()=]*?["\']([^"\']+)["\']', file.read_text("utf-8")
-        ):
+    for file in _ours():
+        for specifier in _STATEMENT.findall(file.read_text("utf-8")):
             assert specifier.startswith("."), f"{file.name} imports {specifier}"
             assert (file.parent / specifier).is_file(), f"{file.name} imports {specifier}"
 
 
-def test_the_chat_asks_at_once_for_all_of_its_modules() -> None:
-    listed = re.search(r"modules: `([^`]+)`", _text("app.js"))
-    assert listed
-    named = {f"{name}.js" for name in listed[1].split()}
-    page = set(re.findall(r'href="/assets/([^"]+\.js)"', _text("index.html"))) | {"app.js"}
-    assert named == _imported("views/workspace.js") - page - {"views/workspace.js", "parts/menu.js"}
+def test_the_bundle_is_that_of_the_sources() -> None:
+    there = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
+    assert there == bundled(), "run python -m tests.browser.bundled"
+
+
+def test_the_page_names_all_that_its_script_imports() -> None:
+    named = set(re.findall(r'href="/assets/([^"]+\.js)"', (CONSOLE / "index.html").read_text("utf-8"))) | {"app.js"}
+    assert named == _imported("app.js")
 
 
 def test_nothing_needs_what_the_policy_forbids() -> None:
@@ -67,15 +68,16 @@ def test_every_icon_that_is_used_is_there() -> None:
 
 def test_the_first_page_is_small() -> None:
     """With gzip, of everything that the list of workspaces needs."""
-    page = CONSOLE / "index.html"
+    page = FOLDER / "index.html"
     named = re.findall(r'(?:src|href)="/assets/([^"]+)"', page.read_text("utf-8"))
-    files = [page, *(CONSOLE / each for each in (*named, "views/workspaces.js", "parts/menu.js", "vendor/icons.svg"))]
-    assert len(files) <= 25
-    assert sum(len(gzip.compress(file.read_bytes())) for file in files) < 60_000
+    files = [page, *(FOLDER / each if (FOLDER / each).exists() else CONSOLE / each for each in named)]
+    files += [*FOLDER.glob("workspaces-*.js"), CONSOLE / "vendor" / "icons.svg"]
+    assert len(files) <= 8
+    assert sum(len(gzip.compress(file.read_bytes())) for file in files) < 40_000
 
 
 def _ours() -> list[Path]:
-    return [file for file in CONSOLE.rglob("*.js") if VENDOR not in file.parents]
+    return [file for file in CONSOLE.rglob("*.js") if not {VENDOR, FOLDER} & set(file.parents)]
 
 
 def _text(name: str) -> str:

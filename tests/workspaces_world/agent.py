@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from tests.embedded import free_port
 from tests.waiting import Collected, soon
 
-from pallas_mcp_calls.model import ERROR_META, KEY_META, TEXT_META, TURN_META, USAGE_META
+from pallas_mcp_calls.model import CANCEL_META, ERROR_META, KEY_META, TEXT_META, TURN_META
 from pallas_runtime.http.listener import bind, listening
 
 type Context = ServerRequestContext[Any, Any]
@@ -48,6 +48,8 @@ class Work:
     followers: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last caller that followed it has left without an answer."""
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it was cancelled by its key."""
     responses: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _said: list[tuple[float, float | None, str]] = field(default_factory=list[tuple[float, float | None, str]])
     _ends: list[Result] = field(default_factory=list[Result])
@@ -70,10 +72,9 @@ class Work:
         """Begin with the text anew."""
         await self.progress("text restarted")
 
-    async def answer(self, text: str, usage: dict[str, Any] | None = None) -> None:
+    async def answer(self, text: str) -> None:
         """End with this answer."""
-        meta: dict[str, Any] = {TURN_META: f"turn-{self.key}", **({USAGE_META: usage} if usage else {})}
-        await self._end(_result(text, meta))
+        await self._end(_result(text, {TURN_META: f"turn-{self.key}"}))
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""
@@ -118,6 +119,14 @@ class Work:
             if not self.followers and len(self._ends) <= round_:
                 self.left.set()
 
+    async def cancel(self, params: types.CallToolRequestParams) -> Result:
+        """Cancel the round that a call asks for, unless it is over."""
+        round_ = int(params.request_state or 0)
+        if len(self._ends) <= round_:
+            self.cancelled.set()
+            await self.fail("cancelled", "cancelled")
+        return self._ends[round_]
+
     async def _end(self, result: Result) -> None:
         await self._change(lambda: self._ends.append(result))
 
@@ -130,12 +139,15 @@ class Work:
 class Agent:
     """A running agent. `works` is what it was called for, in the order in which that came."""
 
-    def __init__(self, name: str, *, keeps_keys: bool, text: bool) -> None:
+    def __init__(self, name: str, *, keeps_keys: bool, text: bool, cancels: bool) -> None:
         self.name = name
         self.works = Collected[Work]()
         self.health: dict[str, Any] = {"status": "ok"}
         self._by_key = dict[str, Work]()
         self._keeps_keys = keeps_keys
+        self._cancels = keeps_keys and cancels
+        self.unused_cancels = 0
+        """How often a cancel came for a key that no call has had."""
         self._text = text
         self._port = free_port()
         self._up = AsyncExitStack()
@@ -160,7 +172,7 @@ class Agent:
 
     async def start(self) -> None:
         """Listen. What it was called for before is remembered."""
-        able = {KEY_META: self._keeps_keys, TEXT_META: self._text}
+        able = {KEY_META: self._keeps_keys, CANCEL_META: self._cancels, TEXT_META: self._text}
         experimental: dict[str, dict[str, Any]] = {name: {} for name, is_able in able.items() if is_able}
 
         class Peer(Server[Any]):
@@ -193,6 +205,11 @@ class Agent:
         meta: dict[str, Any] = params.model_dump(mode="json", by_alias=True)["_meta"] or {}
         key = meta.get(KEY_META) if self._keeps_keys else None
         work = self._by_key.get(key) if key is not None else None
+        if meta.get(CANCEL_META) is True and self._cancels:
+            if work is None:
+                self.unused_cancels += 1
+                return _result("cancelled", failed=True)
+            return await work.cancel(params)
         if work is None:
             wants_progress = "progressToken" in meta or "progress_token" in meta
             work = Work(params.arguments or {}, meta.get(KEY_META), wants_progress)
@@ -210,9 +227,11 @@ def _result(text: str, meta: dict[str, Any] | None = None, *, failed: bool = Fal
 
 
 @asynccontextmanager
-async def an_agent(name: str = "harper", *, keeps_keys: bool = True, text: bool = True) -> AsyncGenerator[Agent]:
+async def an_agent(
+    name: str = "harper", *, keeps_keys: bool = True, text: bool = True, cancels: bool = True
+) -> AsyncGenerator[Agent]:
     """Run an agent."""
-    agent = Agent(name, keeps_keys=keeps_keys, text=text)
+    agent = Agent(name, keeps_keys=keeps_keys, text=text, cancels=cancels)
     await agent.start()
     try:
         yield agent

@@ -30,8 +30,8 @@ def serve(app: ASGIApp, port: int) -> None:
     uvloop.run(uvicorn.Server(config).serve())
 
 
-def sdk_app(tool: str, call_tool: CallTool) -> Starlette:
-    """The SDK's low-level server with one tool: stateless Streamable HTTP at `/mcp`, events as they come."""
+def sdk_app(tool: str, call_tool: CallTool, path: str = "/mcp", *, stateless: bool = True) -> Starlette:
+    """The SDK's low-level server with one tool: Streamable HTTP at `path`, events as they come."""
     listed = types.Tool(name=tool, description="measured", input_schema=SCHEMA)
 
     async def list_tools(_context: Context, _params: object) -> types.ListToolsResult:
@@ -45,7 +45,7 @@ def sdk_app(tool: str, call_tool: CallTool) -> Starlette:
         on_call_tool=call_tool,
     )
     security = TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=["127.0.0.1:*"])
-    manager = StreamableHTTPSessionManager(server, stateless=True, json_response=False, security_settings=security)
+    manager = StreamableHTTPSessionManager(server, stateless=stateless, json_response=False, security_settings=security)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -58,7 +58,7 @@ def sdk_app(tool: str, call_tool: CallTool) -> Starlette:
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             await manager.handle_request(scope, receive, send)
 
-    app.add_route("/mcp", Endpoint(), methods=["POST", "GET", "DELETE"])  # pyright: ignore[reportArgumentType] - any ASGI application is a route's endpoint
+    app.add_route(path, Endpoint(), methods=["POST", "GET", "DELETE"])  # pyright: ignore[reportArgumentType] - any ASGI application is a route's endpoint
     return app
 
 

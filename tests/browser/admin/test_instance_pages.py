@@ -2,9 +2,9 @@
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.admin.conftest import Show
 from tests.browser.axe import violations
 from tests.browser.conftest import Scheme
+from tests.browser.pages import Show
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.admin.conftest import Show
 from tests.browser.axe import violations
+from tests.browser.pages import Show
 from tests.conftest import Connecting
 from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World
@@ -15,6 +15,7 @@ from tests.integration.workspaces.turns_lab import Stage
 
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import GATEWAY
+from workspaces.turns import log
 
 INSIDE = '/tool plain {"message": "/say inside"}\n/say **outside**'
 
@@ -55,6 +56,9 @@ async def test_a_turn_is_a_waterfall_that_the_keyboard_walks(show: Show, stage: 
     await page.keyboard.press("+")
     await page.get_by_role("button", name="Whole turn").click()
     assert await violations(page) == []
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await expect(grid.get_by_role("row", name="completed")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: Show, stage: Stage) -> None:
@@ -75,6 +79,21 @@ async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: S
     await page.get_by_role("link", name=f"{first.team}/broken").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
+
+
+async def test_a_page_without_turns_offers_to_search_further(
+    show: Show, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.turn(message="/say one")
+    with monkeypatch.context() as hurried:
+        hurried.setattr(log, "MOST_SECONDS", -1.0)
+        page = await show(f"/turns?team={stage.team}&state=input_required")
+        further = page.get_by_role("button", name="Search further")
+        await expect(further).to_be_visible()
+        await expect(page.get_by_text("The log was searched back to")).to_be_visible()
+    await further.click()
+    await expect(page.get_by_role("heading", name="No turn matches", exact=True)).to_be_visible()
+    await expect(further).to_have_count(0)
 
 
 async def test_a_turn_is_executed_again_and_compared(show: Show, stage: Stage) -> None:

@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import expect
 from sqlalchemy import text
 from tests.browser.axe import violations
-from tests.browser.chat.conftest import Show
 from tests.browser.chat.talking import reply, say
 from tests.browser.conftest import Scheme
+from tests.browser.pages import Show
 from tests.integration.workspaces.chat.talk import attach
 from tests.integration.workspaces.lab import Lab
 from tests.requirements import requirement
@@ -37,6 +37,7 @@ async def test_each_message_may_go_to_another_agent_by_keyboard_alone(show: Show
         page = await show()
         picker = page.get_by_role("button", name="Agent: ")
         await expect(picker).to_contain_text("›")
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         is_harper = "Harper" in await picker.inner_text()
         await say(page, "One")
         await (await (harper if is_harper else other).next()).answer("First.")
@@ -48,6 +49,7 @@ async def test_each_message_may_go_to_another_agent_by_keyboard_alone(show: Show
         await page.keyboard.type(wanted.partition(" ")[0].lower())
         await expect(options).to_have_text([re.compile(f"^{wanted}")])
         await page.keyboard.press("Enter")
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await say(page, "Two")
         await (await agent.next()).answer("Second.")
         await expect(page.get_by_role("article", name=wanted)).to_contain_text("Second.")

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
-from tests.browser.chat.conftest import Show
 from tests.browser.chat.talking import reply, say, status
+from tests.browser.pages import Show
 from tests.requirements import requirement
 from tests.workspaces_world.agent import Agent
 
@@ -26,12 +26,21 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(page.locator(".tick.shown")).to_be_visible()
     await expect(page.locator(".tick.shown")).to_have_count(0)
     assert await status(page).get_attribute("aria-live") == "polite"
-    await work.answer("Nothing **new**.", {"input_tokens": 1200, "output_tokens": 3})
+    await work.answer("Nothing **new**.")
     await expect(reply(page).locator("strong").last).to_have_text("new")
     await expect(page.locator(".thinking")).to_have_count(0)
-    await expect(reply(page)).to_contain_text("1,200 → 3 tokens")
     await expect(page.get_by_role("heading", level=1)).to_have_text("What is new?")
     await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
+
+
+@pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])
+async def test_text_that_is_too_hard_for_markdown_is_shown_as_it_is(show: Show, harper: Agent, hard: str) -> None:
+    page = await show()
+    await say(page, "Quote")
+    await (await harper.next()).answer(f"{hard}the end")
+    await expect(reply(page)).to_contain_text("the end")
+    await page.reload()
+    await expect(reply(page)).to_contain_text("the end")
 
 
 async def test_text_is_shown_as_it_arrives_and_a_reload_loses_nothing(show: Show, harper: Agent) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 from sqlalchemy import insert
-from tests.browser.chat.conftest import Show
 from tests.browser.chat.talking import reply, say
+from tests.browser.pages import Show
 from tests.integration.workspaces.chat.talk import begin
 from tests.integration.workspaces.lab import Lab
 from tests.workspaces_world.agent import Agent

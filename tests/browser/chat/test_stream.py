@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.browser.chat.conftest import WORKSPACE, Show
 from tests.browser.chat.talking import reply, say
 from tests.browser.conftest import OpenPage
+from tests.browser.pages import Show
 from tests.integration.workspaces.lab import API, PASSWORD, Lab
 from tests.workspaces_world.agent import Agent
 
@@ -93,7 +93,7 @@ async def test_a_workspace_is_made_named_anew_and_deleted(show: Show) -> None:
     await expect(page.get_by_role("link", name="Flood")).to_have_count(0)
     await expect(page.get_by_role("link", name="Workspace", exact=True).first).to_be_visible()
     assert page.url.endswith("/")
-    await page.goto(page.url + WORKSPACE[1:] + "x")
+    await page.goto(page.url + "workspaces/wsx")
     await expect(page.get_by_role("heading", name="There is no such workspace")).to_be_visible()
 
 

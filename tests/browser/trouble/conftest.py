@@ -1,39 +1,16 @@
 """The service with a scripted agent, and pages of it that are logged in."""
 
-from collections.abc import AsyncGenerator, Awaitable, Generator
-from typing import Protocol
+from collections.abc import AsyncGenerator
 
 import pytest
-from playwright.async_api import Page, expect
-from tests.browser.pages import OpenPage, Scheme
+from playwright.async_api import expect
+from tests.browser.pages import OpenPage, Show, shows
 from tests.integration.workspaces.chat.talk import attach
-from tests.integration.workspaces.lab import API, PASSWORD, Lab, a_workspaces, empty
+from tests.integration.workspaces.lab import Lab, a_workspaces, empty
 from tests.postgres import PostgresServer
-from tests.workspaces_world.agent import Agent, an_agent
+from tests.workspaces_world.agent import Agent
 
 expect.set_options(timeout=15_000)
-
-
-class Show(Protocol):
-    """Opens a page of the console, logged in."""
-
-    def __call__(
-        self,
-        path: str = "/workspaces/ws",
-        *,
-        scheme: Scheme = "light",
-        width: int = 1280,
-        allowed: tuple[str, ...] = (),
-    ) -> Awaitable[Page]:
-        """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
-        ...
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
-    """The Postgres of the module's tests."""
-    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +18,6 @@ async def module_lab(postgres: PostgresServer) -> AsyncGenerator[Lab]:
     """A running service, as the tests before have left it."""
     async with a_workspaces(postgres_url=await postgres.new_database()) as lab:
         yield lab
-
-
-@pytest.fixture
-async def harper() -> AsyncGenerator[Agent]:
-    """An agent that keeps idempotency keys and streams its text."""
-    async with an_agent("harper") as agent:
-        yield agent
 
 
 @pytest.fixture
@@ -61,27 +31,4 @@ async def lab(module_lab: Lab, postgres: PostgresServer, harper: Agent) -> Lab:
 @pytest.fixture
 def show(lab: Lab, open_page: OpenPage) -> Show:
     """Opens pages of `lab`."""
-
-    async def show_one(
-        path: str = "/workspaces/ws", *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
-    ) -> Page:
-        return await logged_in(open_page, lab.base, path, scheme=scheme, width=width, allowed=allowed)
-
-    return show_one
-
-
-async def logged_in(
-    open_page: OpenPage,
-    base: str,
-    path: str,
-    *,
-    scheme: Scheme = "light",
-    width: int = 1280,
-    allowed: tuple[str, ...] = (),
-) -> Page:  # fmt: skip
-    """Open a page of the service at `base`, logged in."""
-    page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
-    answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
-    assert answer.ok, await answer.text()
-    await page.goto(f"{base}{path}")
-    return page
+    return shows(open_page, lab.base)

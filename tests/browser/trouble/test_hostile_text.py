@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 from sqlalchemy import insert
-from tests.browser.trouble.conftest import Show
+from tests.browser.pages import Show
 from tests.browser.trouble.corpus import CORPUS
 from tests.integration.workspaces.chat.talk import begin
 from tests.integration.workspaces.lab import API, Lab

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, Request, expect
-from tests.browser.pages import OpenPage
-from tests.browser.trouble.conftest import Show, logged_in
+from tests.browser.pages import OpenPage, Show, shows
 from tests.embedded import free_port
 from tests.integration.processes import Service, a_service
 from tests.integration.workspaces.chat.talk import attach
@@ -104,7 +103,7 @@ async def test_a_service_that_was_killed_and_restarted_shows_the_answer_once(
         engine = open_engine(url, pool=1, service="tests")
         await attach(engine, harper)
         await engine.dispose()
-        page = await logged_in(open_page, service.base, "/workspaces/ws", allowed=("ERR_CONNECTION", "ERR_INCOMPLETE"))
+        page = await shows(open_page, service.base)(allowed=("ERR_CONNECTION", "ERR_INCOMPLETE"))
         streams = list[Request]()
         page.on("request", lambda request: streams.append(request) if "/events" in request.url else None)
         await say(page, "Tell me")

@@ -101,7 +101,11 @@ async def test_without_a_progress_token_there_is_no_text(platform: Platform, fro
 @ERAS
 async def test_the_capabilities_say_what_a_call_may_ask_for(platform: Platform, front: Front, era: Era) -> None:
     async with front.client(platform.team, "bench", era) as client:
-        assert client.server_capabilities.experimental == {"pallas/idempotency-key": {}, "pallas/text-deltas": {}}
+        assert client.server_capabilities.experimental == {
+            "pallas/idempotency-key": {},
+            "pallas/cancel": {},
+            "pallas/text-deltas": {},
+        }
 
 
 @ERAS

@@ -45,7 +45,7 @@ async def test_a_turn_with_a_sub_agent_is_a_waterfall_with_its_tokens(stage: Sta
     request = await stage.turn("chief", message='/tool plain {"message": "/say inside"}\n/say outside')
     view = await stage.get(f"/{request.turn_id}", content=True)
     line = view["turn"]
-    assert (line["state"], line["model"], line["attempts"], line["code"]) == ("completed", "offline", 1, None)
+    assert (line["state"], view["model"], line["attempts"], line["code"]) == ("completed", "offline", 1, None)
     assert line["took_ms"] >= view["times"]["models"] > 0
     assert view["times"]["model_calls"] == 3
     bars = {bar["id"]: bar for bar in view["bars"]}
@@ -185,7 +185,7 @@ async def test_a_turn_can_be_executed_with_another_model_or_agent(stage: Stage) 
     for turn, agent in ((by_model, "broken"), (by_agent, "plain")):
         await stage.ended(turn)
         view = await stage.get(f"/{turn}", content=True)
-        assert (view["turn"]["state"], view["turn"]["agent"], view["turn"]["model"]) == ("completed", agent, "offline")
+        assert (view["turn"]["state"], view["turn"]["agent"], view["model"]) == ("completed", agent, "offline")
         assert view["content"]["text"] == "Echo: hello"
 
 

@@ -1,10 +1,12 @@
 """The processes of a stack: their order, their variables and their secrets."""
 
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from agent_gateway.settings import GatewaySettings
 from pallas_cli.broker_config.users import Seeds
@@ -15,7 +17,7 @@ from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.plan import AuthSide, FleetSide, Plan
-from pallas_cli.stack.report import without_credentials
+from pallas_cli.stack.report import show_console, without_credentials
 from pallas_cli.stack.service_spec import SERVERS, SERVICES, TOOLS
 from pallas_cli.stack.services import all_specs
 
@@ -187,3 +189,12 @@ async def test_a_service_without_a_public_port_gets_a_new_port_at_every_start() 
 
 def test_addresses_are_shown_without_credentials() -> None:
     assert without_credentials("nats://user:pw@a:1, nats://b:2") == "nats://a:1,nats://b:2"
+
+
+def test_the_link_to_the_console_comes_with_the_command_for_another_one() -> None:
+    printed = io.StringIO()
+    data = Path("/a/folder/that/is/long/enough/to/be/broken/into/two/lines/if/nobody/takes/care")
+    show_console(Console(file=printed, width=80), "http://127.0.0.1:1", "http://127.0.0.1:1/login#once=x", data)
+    lines = printed.getvalue().splitlines()
+    assert "  http://127.0.0.1:1/login#once=x" in lines
+    assert lines[-1].endswith(f"pallas console --data {data}")

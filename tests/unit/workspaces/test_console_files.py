@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from workspaces.http.console import CONTENT_POLICY, ROOT, Console, with_security_headers
+from workspaces.http.console import BUNDLE, CONTENT_POLICY, ROOT, SOURCES, Console, with_security_headers
 
 PAGE = '<!doctype html><script type="module" src="/assets/app.js"></script>'
 
@@ -117,3 +117,17 @@ async def test_every_file_that_the_page_names_is_there() -> None:
         assert named
         for name in named:
             assert (await client.get(f"/assets/{name}")).status_code == 200, name
+
+
+async def test_the_bundle_is_served_until_its_sources_change(client: httpx.AsyncClient, folder: Path) -> None:
+    sources = Console(folder).sources
+    (folder / BUNDLE).mkdir()
+    (folder / BUNDLE / "app.js").write_text("bundled")
+    (folder / BUNDLE / SOURCES).write_text(sources)
+    assert Console(folder).sources == sources
+    path = await versioned(client)
+    assert (await client.get(path)).text == "bundled"
+    (folder / "views" / "a.js").write_text("changed")
+    changed = await versioned(client)
+    assert changed != path
+    assert (await client.get(changed)).text.startswith("import")

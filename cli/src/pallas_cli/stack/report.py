@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from pallas_cli.stack.plan import AuthSide, Plan
+from pallas_cli.stack.plan import Plan
 from pallas_cli.team_folders import TeamSummary
 
 
@@ -45,12 +45,13 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
         console.print(f"    {command}", markup=False, highlight=False, soft_wrap=True)
 
 
-def show_console(console: Console, auth: AuthSide, link: str | None) -> None:
+def show_console(console: Console, url: str, link: str | None, data: Path) -> None:
     """Print the address of the console, with a link that logs in once."""
     console.print("\nConsole, in a browser:", style="bold")
-    console.print(f"  {link or auth.workspaces_url}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"  {link or url}", markup=False, highlight=False, soft_wrap=True)
+    another = f"  This link logs in once. Another one: uv run --frozen pallas console --data {data}"
     if link is not None:
-        console.print("  (this link logs in once; `pallas console` makes another)", style="dim", highlight=False)
+        console.print(another, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_end(console: Console) -> None:

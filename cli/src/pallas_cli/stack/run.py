@@ -126,7 +126,8 @@ class _Stack:
         if self._options.stay:
             report.show_next_steps(self._console, self._plan, self._teams)
             if self._plan.auth is not None:
-                report.show_console(self._console, self._plan.auth, await console_link(self._plan.auth))
+                auth = self._plan.auth
+                report.show_console(self._console, auth.workspaces_url, await console_link(auth), self._plan.data)
             report.show_end(self._console)
             await asyncio.Event().wait()
         return 0 if answered else 1

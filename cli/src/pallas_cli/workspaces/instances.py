@@ -38,7 +38,8 @@ def register_instance(
     row = api.make("POST", "pallas", body={key: value for key, value in body.items() if value is not None})
     new, row = row["new"], _settled(api, row["id"])
     done = "Registered" if new else "Already registered:"
-    text = f"{done} {row['name']} ({row['id']}) with {len(row['agents'])} agents. Its team is {_team(row)}."
+    agents = "1 agent" if len(row["agents"]) == 1 else f"{len(row['agents'])} agents"
+    text = f"{done} {row['name']} ({row['id']}) with {agents}. Its team is {_team(row)}."
     print_answer({**row, "new": new}, plain_line(text), as_json=as_json)
 
 

@@ -260,7 +260,6 @@ class MessageView(Shape):
     error_code: str | None = None
     error: str | None = None
     turn_id: str | None = None
-    usage: dict[str, Any] | None = None
     progress: ProgressView | None = None
     question: QuestionView | None = None
     remembers_from: int | None = None
@@ -336,7 +335,6 @@ class TurnLine(Shape):
     took_ms: float | None = None
     attempts: int = 0
     worker: str | None = None
-    model: str | None = None
     replay_of: str | None = None
 
 
@@ -401,6 +399,7 @@ class TurnView(Shape):
     """
 
     turn: TurnLine
+    model: str | None = None
     parent_id: str | None = None
     bars: tuple[Bar, ...]
     times: TurnTimes

@@ -15,7 +15,7 @@ from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
-from workspaces.access.login import Access as Logins
+from workspaces.access.login import Logins
 from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.chat.room import open_chat

@@ -19,6 +19,7 @@ class Metrics:
     replies: Counter
     taken_over: Counter
     answering: Gauge
+    unowned: Gauge
     streams: Gauge
     agent_health: Gauge
 
@@ -47,6 +48,11 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
             "pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas", registry=registry
         ),
         Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
+        Gauge(
+            "pallas_workspaces_replies_unowned",
+            "Replies that have not ended and that no replica has held for half a minute",
+            registry=registry,
+        ),
         Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
         Gauge(
             "daedalus_agent_health",

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pallas_contracts.errors import NotFound
+
 type TeamStatus = Literal["pending", "provisioned", "failed"]
 type JwtState = Literal["none", "ready", "revealed"]
 type Health = Literal["ok", "degraded", "error", "unknown"]
@@ -19,3 +21,13 @@ class Who:
     account: str
     correlation: str
     address: str = ""
+
+
+def no_instance(instance_id: str) -> NotFound:
+    """There is no instance with this id."""
+    return NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+
+
+def no_workspace(workspace_id: str) -> NotFound:
+    """There is no workspace with this id."""
+    return NotFound(f"there is no workspace {workspace_id!r}", code="no_workspace")

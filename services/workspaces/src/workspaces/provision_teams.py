@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy import func, select
@@ -25,7 +26,6 @@ from workspaces.handlers.secrets import reveal_jwt
 from workspaces.hooks.leases import Leases
 from workspaces.hooks.now import Now
 from workspaces.hooks.settle import Settler
-from workspaces.hooks.state import Writer
 from workspaces.metrics import make_metrics
 from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
@@ -33,11 +33,8 @@ from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
 from workspaces.tables import PallasInstance
 
-HEADINGS = ("INSTANCE", "NAME", "STATUS", "JWT")
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row of the table. `jwt` is shown here for the first and last time."""
 
     instance_id: str
@@ -45,10 +42,8 @@ class Row:
     status: str
     jwt: str = ""
 
-    @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """What is printed."""
-        return self.instance_id, self.name, self.status, self.jwt
+
+HEADINGS = Row("INSTANCE", "NAME", "STATUS", "JWT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
     leases = Leases(engine)
     async with open_teams_client(settings.teams_password) as http:
-        settler = Settler(Teams(http, settings.teams_url), vault, Writer(engine))
+        settler = Settler(Teams(http, settings.teams_url), vault, engine)
         renewing = asyncio.create_task(leases.keep_renewing())
         try:
             who = Who("operator", uuid.uuid4().hex)
@@ -112,7 +107,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows in columns."""
-    lines = [HEADINGS, *(row.cells for row in rows)]
+    lines = [HEADINGS, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS) - 1)]
     return "\n".join(
         "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1])).rstrip()

@@ -1,11 +1,13 @@
 """The tables. Their history is in `migrations`."""
 
+from collections.abc import Sequence as SequenceOf
 from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    ColumnElement,
     DateTime,
     ForeignKey,
     ForeignKeyConstraint,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
     Uuid,
     func,
+    select,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -95,6 +98,24 @@ class Assignment(Base):
         ForeignKey("pallas_instances.id", ondelete="CASCADE"), primary_key=True, index=True
     )
     created_at: Mapped[datetime] = _created()
+
+
+WORKSPACE_IDS: ColumnElement[SequenceOf[str]] = func.array(
+    select(Assignment.workspace_id)
+    .where(Assignment.pallas_instance_id == PallasInstance.id)
+    .order_by(Assignment.workspace_id)
+    .scalar_subquery(),
+    type_=ARRAY(Text),
+)
+"""In a query for instances: the workspaces that each is attached to, in order."""
+INSTANCE_IDS: ColumnElement[SequenceOf[str]] = func.array(
+    select(Assignment.pallas_instance_id)
+    .where(Assignment.workspace_id == Workspace.id)
+    .order_by(Assignment.pallas_instance_id)
+    .scalar_subquery(),
+    type_=ARRAY(Text),
+)
+"""In a query for workspaces: the instances that are attached to each, in order."""
 
 
 class AgentConnection(Base):
@@ -229,7 +250,6 @@ class ChatMessage(Base):
     error_code: Mapped[str | None]
     error: Mapped[str | None]
     turn_id: Mapped[str | None] = mapped_column(index=True)
-    usage: Mapped[dict[str, Any] | None]
     progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]

@@ -23,6 +23,7 @@ from pallas_calls.admission.failed_agents import failed_to_start
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_turn
+from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
 from pallas_calls.keyed.join_turn import explain_cancel, join_turn
 from pallas_calls.keyed.leave_turn import leave_turn
@@ -113,6 +114,17 @@ class Calls:
     async def cancel(self, ref: TurnRef, reason: str) -> None:
         """Cancel a turn for good, as `cancel_turn` does."""
         await cancel_turn(self.bus, ref, reason)
+
+    async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
+        """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
+
+        The arguments of the request do not matter. The key is used up: whatever is called with it later is cancelled.
+        """
+        submitted = await cancel_key(self.bus, self.feeds, request, self.metrics.turns.ended)
+        if isinstance(submitted, Refusal):
+            return submitted
+        end = await self._follow(TurnRef.of(request), submitted.feed, None, Observer())
+        return await explain_cancel(self.bus, end)
 
     async def _submit_or_join(
         self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False

@@ -14,7 +14,7 @@ from mcp_types import (
 
 from pallas_mcp_calls.connection import innermost, one_line
 from pallas_mcp_calls.exchange import Exchange
-from pallas_mcp_calls.model import ERROR_META, TURN_META, USAGE_META, CallAnswer, CallFailed
+from pallas_mcp_calls.model import ERROR_META, TURN_META, CallAnswer, CallFailed
 
 _LONGEST_CODE = 64
 
@@ -23,14 +23,12 @@ def answer_of(result: CallToolResult) -> CallAnswer:
     """The result of a tool."""
     meta: dict[str, Any] = dict(result.meta or {})
     error = cast("dict[str, Any]", meta[ERROR_META]) if isinstance(meta.get(ERROR_META), dict) else {}
-    usage = meta.get(USAGE_META)
     wait = error.get("retry_after_ms")
     return CallAnswer(
         text=text_of(result),
         failed=bool(result.is_error),
         code=_short(error.get("code")) if result.is_error else None,
         turn_id=_short(meta.get(TURN_META)) or _short(error.get("turn_id")),
-        usage=cast("dict[str, Any]", usage) if isinstance(usage, dict) else None,
         retryable=error.get("retryable") is True,
         retry_after=wait / 1000 if isinstance(wait, int) and wait >= 0 else None,
     )

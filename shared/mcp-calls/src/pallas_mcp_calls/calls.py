@@ -20,6 +20,7 @@ from pallas_mcp_calls.feedback import Feedback
 from pallas_mcp_calls.health import health_of
 from pallas_mcp_calls.http import open_transport
 from pallas_mcp_calls.model import (
+    CANCEL_META,
     KEY_META,
     TEXT_META,
     CallAnswer,
@@ -28,6 +29,8 @@ from pallas_mcp_calls.model import (
     OnProgress,
     OnQuestion,
     OnText,
+    Question,
+    Reply,
     Target,
 )
 from pallas_mcp_calls.pool import Pool
@@ -106,6 +109,37 @@ class AgentCalls:
 
         return answer_of(await self._on_connection(target, exchange, act))
 
+    async def cancel(
+        self, target: Target, tool: str | None, *, agent: str | None = None, key: str, answers: Mapping[str, Reply]
+    ) -> CallAnswer | None:
+        """Cancel the call that was made with this key, by whomever, at once. Returns the answer that a call gets then.
+
+        `answers` are those that the agent's questions have had, by id: a call goes on with them. None: the agent waits
+        for an answer, or its gateway knows no such cancel.
+
+        Raises:
+            CallFailed: it is not known whether the call is cancelled.
+        """
+
+        async def answered(question: Question) -> Reply:
+            if question.id not in answers:
+                raise _Unanswered
+            return answers[question.id]
+
+        exchange = Exchange(on_question=answered)
+
+        async def act(connection: Connection) -> CallToolResult | None:
+            if not has(await connection.client(), CANCEL_META):
+                return None
+            chosen = tool if tool is not None else (await _chosen(connection, agent, {}))[0]
+            return await call_tool(connection, chosen, None, {KEY_META: key, CANCEL_META: True}, exchange)
+
+        try:
+            result = await self._on_connection(target, exchange, act)
+        except _Unanswered:
+            return None
+        return answer_of(result) if result is not None else None
+
     async def health(self, target: Target) -> HealthReport:
         """Ask for the agent's health. Whatever else comes is an error; it takes at most 3 s."""
         task = asyncio.create_task(self._health(target))
@@ -165,6 +199,10 @@ class AgentCalls:
                 if again and isinstance(error, MCPError) and is_stale(error, exchange):
                     raise _Stale from error
                 raise failure_of(error, exchange) from error
+
+
+class _Unanswered(Exception):
+    """The agent waits for an answer that nobody has given, so there is nothing to cancel."""
 
 
 class _Stale(Exception):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 KEY_META = "pallas/idempotency-key"
+CANCEL_META = "pallas/cancel"
 TEXT_META = "pallas/text-deltas"
 TURN_META = "pallas/turn"
 ERROR_META = "pallas/error"
-USAGE_META = "pallas/usage"
 TEXT_PREFIX = "text: "
 TEXT_RESTARTED = "text restarted"
 """What Pallas adds to MCP: names in `_meta` and of experimental capabilities, and progress that is text."""
@@ -74,7 +74,6 @@ class CallAnswer:
     failed: bool
     code: str | None = None
     turn_id: str | None = None
-    usage: dict[str, Any] | None = None
     retryable: bool = False
     retry_after: float | None = None
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
+import asyncpg
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -59,6 +60,10 @@ def open_engine(
     )
 
 
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What asyncpg raises; the last one when a connection breaks in the middle of a message."""
+
+
 @asynccontextmanager
 async def postgres_errors() -> AsyncGenerator[None]:
     """Turn transient errors into `Unavailable`. Other errors are bugs, and are raised as they are.
@@ -76,6 +81,8 @@ async def postgres_errors() -> AsyncGenerator[None]:
             raise _away() from error
         if not state and not error.statement:
             raise _away() from error
+        if isinstance(getattr(error.orig, "__cause__", None), asyncpg.InternalClientError):
+            raise _away() from error  # the connection broke in the middle of a message
         raise
     except (OSError, PoolTimeout) as error:
         raise _away() from error
@@ -95,6 +102,18 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
     async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
         await session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
         yield session
+
+
+@asynccontextmanager
+async def writing(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
+    """A session whose transaction is committed at the end of the block, unless the block raises.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now. It is unknown whether the transaction was committed.
+    """
+    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
+        yield session
+        await session.commit()
 
 
 async def ping(engine: AsyncEngine) -> None:

@@ -18,7 +18,6 @@ from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.model import Target
 from workspaces.agents import health as health_room
 from workspaces.live.hub import ALL
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
 
 GAUGE = "daedalus_agent_health"
@@ -145,7 +144,7 @@ async def test_a_health_that_is_too_old_is_an_error(town: Town, monkeypatch: pyt
 
 async def test_an_agent_at_an_address_that_is_not_allowed_is_not_called(town: Town) -> None:
     policy = Policy((ip_network("10.0.0.0/8"),))
-    async with AgentCalls(GuardedTransport(policy)) as calls:
+    async with AgentCalls(policy.transport()) as calls:
         report = await calls.health(Target(town.agents.url("forbidden")))
     assert (report.status, report.message) == ("error", "the agent cannot be reached: no connection")
     assert "forbidden" not in {one.agent for one in town.agents.asked}

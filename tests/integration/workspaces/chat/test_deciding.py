@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.integration.workspaces.chat.talk import Talk, attach
-from tests.integration.workspaces.lab import Lab
+from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent, an_agent
 
@@ -15,11 +15,18 @@ async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, har
         cancelled = await talk.post(sent["reply_id"], "cancel")
         assert cancelled.json()["status"] == "cancelled"
         await stream.until("message", id=sent["reply_id"], status="cancelled")
-        await soon(work.left.wait())
+        await soon(work.cancelled.wait())
         await work.answer("too late")
     again = await talk.post(sent["reply_id"], "cancel")
     assert (again.status_code, again.json()["code"]) == (409, "not_running")
     assert (await talk.reply(sent["reply_id"]))["content"] == ""
+
+
+async def test_the_call_ends_when_its_conversation_is_deleted(talk: Talk, harper: Agent) -> None:
+    await talk.send()
+    work = await harper.next()
+    assert (await talk.http.delete(f"{API}/conversations/{talk.conversation}")).status_code == 204
+    await soon(work.cancelled.wait())
 
 
 async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk: Talk, harper: Agent) -> None:
@@ -119,3 +126,27 @@ async def test_a_reply_is_cancelled_while_it_asks(talk: Talk, harper: Agent) -> 
         refused = await talk.post(sent["reply_id"], "answer", action="accept", content={"sure": "yes"})
         assert (refused.status_code, refused.json()["code"]) == (409, "not_asking")
         asking.cancel()
+
+
+async def test_a_cancel_reaches_the_call_that_goes_on_after_a_question(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        work = await harper.next()
+        asking = asyncio.create_task(work.ask("Sure?", "sure"))
+        await stream.until("message", id=sent["reply_id"], status="asking")
+        body = {"action": "accept", "content": {"sure": "yes"}}
+        assert (await talk.post(sent["reply_id"], "answer", **body)).status_code == 200
+        await soon(asking)
+        assert not work.cancelled.is_set()
+        assert (await talk.post(sent["reply_id"], "cancel")).status_code == 200
+        await soon(work.cancelled.wait())
+
+
+async def test_the_call_at_an_agent_without_such_cancels_is_left(lab: Lab, talk: Talk) -> None:
+    async with an_agent("scribe", cancels=False) as scribe:
+        await attach(lab.service.parts.engine, scribe, team="Gyges")
+        sent = await talk.send(server_id="pallas-scribe")
+        work = await scribe.next()
+        assert (await talk.post(sent["reply_id"], "cancel")).json()["status"] == "cancelled"
+        await soon(work.left.wait())
+        assert not work.cancelled.is_set()

@@ -54,7 +54,17 @@ async def test_any_replica_cancels(pair: Pair, harper: Agent) -> None:
     sent = await pair.talk.send()
     work = await harper.next()
     assert (await pair.there.post(sent["reply_id"], "cancel")).status_code == 200
+    await soon(work.cancelled.wait())
+
+
+async def test_a_cancel_reaches_the_call_of_a_replica_that_is_gone(pair: Pair, harper: Agent) -> None:
+    sent = await pair.talk.send()
+    work = await harper.next()
+    [calling] = [task for task in asyncio.all_tasks() if task.get_name() == f"reply {sent['reply_id']}"]
+    calling.cancel()  # it ends without having written anything
     await soon(work.left.wait())
+    assert (await pair.there.post(sent["reply_id"], "cancel")).status_code == 200
+    await soon(work.cancelled.wait())
 
 
 async def test_any_replica_takes_the_answer_to_a_question(pair: Pair, harper: Agent) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.integration.pallas_command import Pallas
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import PASSWORD, empty
+from tests.integration.workspaces.lab import PASSWORD
 from tests.postgres import PostgresServer
 
 
@@ -20,10 +20,7 @@ async def module_world(postgres: PostgresServer, model: str) -> AsyncGenerator[W
 @pytest.fixture
 async def world(module_world: World, postgres: PostgresServer) -> World:
     """The module's world, emptied."""
-    await module_world.until_quiet()
-    await empty(postgres, module_world.lab.settings["postgres_url"])
-    module_world.mnemosyne.teams.clear()
-    module_world.mnemosyne.mode = module_world.registry.mode = "well"
+    await module_world.empty(postgres)
     return module_world
 
 

@@ -1,13 +1,10 @@
 """`world` is the module's world without content; `own_world` is one of a test alone, which may stop its parts."""
 
-import copy
 from collections.abc import AsyncGenerator
 
 import pytest
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import empty
 from tests.postgres import PostgresServer
-from tests.workspaces_world.registry import DOCUMENT
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +17,7 @@ async def module_world(postgres: PostgresServer, model: str) -> AsyncGenerator[W
 @pytest.fixture
 async def world(module_world: World, postgres: PostgresServer) -> World:
     """The module's world, emptied."""
-    await module_world.until_quiet()
-    await empty(postgres, module_world.lab.settings["postgres_url"])
-    mnemosyne, registry = module_world.mnemosyne, module_world.registry
-    for kept in (mnemosyne.teams, mnemosyne.jwts, mnemosyne.asked, mnemosyne.modes, registry.asked):
-        kept.clear()
-    mnemosyne.mode, registry.mode = "well", "well"
-    registry.servers = copy.deepcopy(DOCUMENT["servers"])
+    await module_world.empty(postgres)
     return module_world
 
 

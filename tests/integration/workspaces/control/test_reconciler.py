@@ -4,7 +4,10 @@ import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
+from tests.waiting import soon
 from tests.workspaces_world.registry import entry
+
+from workspaces.live.hub import ALL
 
 LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at = now() where id = :id"
 
@@ -128,6 +131,21 @@ async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: Wor
     before = await world.rows("select count(*) from changes")
     await world.lab.service.parts.control.reconciler.refresh_attached()
     assert await world.rows("select count(*) from changes") == before
+
+
+async def test_browsers_are_told_that_a_registry_answers_again(world: World) -> None:
+    instance = await world.provisioned()
+    await world.workspace(instance)
+    await world.until_quiet()
+    refresh = world.lab.service.parts.control.reconciler.refresh_attached
+    world.registry.mode = "status"
+    await refresh()
+    assert (await world.instance(instance))["last_fetch_error"]
+    world.registry.mode = "well"
+    async with world.lab.service.parts.hub.subscribe(ALL) as told:
+        await refresh()
+        assert (await soon(anext(told))).data == {"id": instance}
+    assert (await world.instance(instance))["last_fetch_error"] is None
 
 
 async def test_replicas_make_one_cycle_in_each_interval(world: World) -> None:

@@ -144,6 +144,7 @@ async def test_nobody_there_is_a_clear_sentence(world: World) -> None:
         ("", "must be"),
         ("http://puck.incus/\u0000", "must be"),
         ("http://[::1", "not an address"),
+        ("http://puck.incus/%00", "not an address"),
     ],
 )
 async def test_a_bad_address_is_refused_with_field_and_reason(world: World, url: str, says: str) -> None:
@@ -232,7 +233,13 @@ async def test_workspaces_are_made_renamed_and_deleted(world: World) -> None:
     ("method", "path", "body", "status", "field"),
     [
         ("POST", "/workspaces", {"name": " "}, 422, "name"),
+        ("POST", "/workspaces", {"name": "\u200b"}, 422, "name"),
         ("POST", "/workspaces", {"name": "x", "id": "a b"}, 422, "id"),
+        ("POST", "/workspaces", {"name": "x", "id": ".."}, 422, "id"),
+        ("GET", "/workspaces/%00", None, 422, "workspace_id"),
+        ("POST", "/workspaces/demo/pallas/%00", None, 422, "instance_id"),
+        ("PUT", "/workspaces/demo/pallas", {"instance_ids": ["\0"]}, 422, "instance_ids.0"),
+        ("GET", "/hooks?instance_id=%00", None, 422, "instance_id"),
         ("POST", "/workspaces", {"name": "x", "further": 1}, 422, "further"),
         ("PUT", "/workspaces/none/pallas", {"instance_ids": []}, 404, None),
         ("PUT", "/workspaces/demo/pallas", {"instance_ids": ["none"]}, 422, "instance_ids"),

@@ -77,6 +77,16 @@ async def test_rotating_a_team_that_mnemosyne_has_lost_makes_it_again(world: Wor
     assert world.mnemosyne.knows(instance) == (True, [workspace])
 
 
+async def test_rotating_a_lost_team_that_mnemosyne_refuses_to_make_is_no_outage(world: World) -> None:
+    instance = await world.provisioned()
+    await world.until_quiet()
+    world.mnemosyne.teams.clear()
+    world.mnemosyne.modes["POST"] = "redirects"
+    answer = await world.http.post(f"{API}/pallas/{instance}/rotate")
+    assert (answer.status_code, answer.json()["code"]) == (502, "mnemosyne_refused")
+    assert (await world.instance(instance))["status"] == "failed"
+
+
 async def test_a_rotation_waits_for_the_push_before_it(world: World) -> None:
     instance = await world.provisioned()
     done, let_go = world.mnemosyne.hold("PUT")

@@ -1,5 +1,6 @@
 """The service between a Mnemosyne and a registry that are not ours."""
 
+import copy
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -9,10 +10,11 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 from tests.integration.real_parts import until
-from tests.integration.workspaces.lab import API, Lab, a_workspaces
+from tests.integration.workspaces.lab import API, Lab, a_workspaces, empty
+from tests.postgres import PostgresServer
 from tests.waiting import PATIENCE, soon
 from tests.workspaces_world.mnemosyne import PASSWORD, Mnemosyne
-from tests.workspaces_world.registry import Registry
+from tests.workspaces_world.registry import DOCUMENT, Registry
 
 from pallas_postgres.engine import reading
 from workspaces.live.hub import ALL
@@ -32,6 +34,16 @@ class World:
     def http(self) -> httpx.AsyncClient:
         """The client of an operator."""
         return self.lab.command_line
+
+    async def empty(self, postgres: PostgresServer) -> None:
+        """Delete all content, once no hook is due."""
+        await self.until_quiet()
+        await empty(postgres, self.lab.settings["postgres_url"])
+        for kept in (self.mnemosyne.teams, self.mnemosyne.jwts, self.mnemosyne.asked, self.mnemosyne.modes):
+            kept.clear()
+        self.registry.asked.clear()
+        self.registry.servers = copy.deepcopy(DOCUMENT["servers"])
+        self.mnemosyne.mode = self.registry.mode = "well"
 
     async def register(self, name: str = "Kottos", **fields: Any) -> str:
         """Register an instance, with an address of its own. Returns its id."""

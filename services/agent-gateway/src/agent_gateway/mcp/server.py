@@ -25,7 +25,7 @@ from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refu
 from agent_gateway.caller import principal_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
-from agent_gateway.mcp.idempotency import KEY_META, idempotency_key
+from agent_gateway.mcp.idempotency import CANCEL_META, KEY_META, cancels, idempotency_key
 from agent_gateway.mcp.observers import event_stream_of, progress_observer, stream_observer
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
@@ -40,7 +40,7 @@ from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.telemetry import of_turn
 
-EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, TEXT_META: {}}
+EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, CANCEL_META: {}, TEXT_META: {}}
 """The experimental capabilities: what a `tools/call` may have in its `_meta`."""
 _LIST_MS = 5_000
 _LISTS: tuple[CacheableMethod, ...] = (
@@ -158,9 +158,15 @@ class AgentServer:
         return {**COMPLETE, **read.result}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
-        key = idempotency_key(context.meta)
+        key, cancelling = idempotency_key(context.meta), cancels(context.meta)
         try:
-            checked = key if isinstance(key, Refusal) else await self.check(params.name, params.arguments or {})
+            checked: tuple[ToolDefinition, JsonObject] | Refusal
+            if isinstance(key, Refusal):
+                checked = key
+            elif cancelling:
+                checked = find_tool(self.definition, params.name), {}
+            else:
+                checked = await self.check(params.name, params.arguments or {})
         except NotFound as error:
             raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
         if isinstance(refusal := key, Refusal) or isinstance(refusal := checked, Refusal):
@@ -173,7 +179,7 @@ class AgentServer:
         call = call_of(context, params, key, self._log_level(context))
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
         with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
-            return await self._execute(context, request)
+            return await self._execute(context, request, cancelling=cancelling)
 
     async def check(self, name: str, arguments: JsonObject) -> tuple[ToolDefinition, JsonObject] | Refusal:
         """The tool of that name (or alias), and arguments that fit it.
@@ -188,11 +194,13 @@ class AgentServer:
         checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
-    async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
-        """Make the turn and follow it to its end, on a stream that can be resumed where there is one."""
+    async def _execute(self, context: Context, request: TurnRequested, *, cancelling: bool) -> WireResult:
+        """Make the turn and follow it to its end, on a stream that can be resumed where there is one; or cancel it."""
         level, limits = self._log_level(context), self.definition.limits
         stream = event_stream_of(context)
-        if stream is None:
+        if cancelling:
+            end = await self.platform.calls.cancel_key(request)
+        elif stream is None:
             observer = progress_observer(context, self.definition.agent, level)
             end = await self.platform.calls.call(request, limits, observer)
         else:

@@ -19,7 +19,7 @@ ADMIN = "admin"
 
 
 @dataclass
-class Access:
+class Logins:
     """Who may send requests. `password_hash` None: nobody can log in by a password."""
 
     engine: AsyncEngine

@@ -1,21 +1,26 @@
 """Sessions of browsers. The cookie is a random token, of which only the digest is stored."""
 
+import asyncio
 import hashlib
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import postgres_errors
+from workspaces.live.hub import Hub
 from workspaces.tables import Session
 
 LIVES = timedelta(days=30)
 """A session ends when it was not used for so long."""
 PROLONGED_EVERY = timedelta(days=1)
 _LONGEST = 200
+_RETRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,9 @@ class Sessions:
         made = LoggedIn(digest_of(token), account, secrets.token_urlsafe(24))
         old = digest_of(instead_of or "")
         async with postgres_errors(), self._engine.begin() as connection:
-            await connection.execute(
-                delete(Session).where((Session.digest == old) | (Session.expires_at <= func.now()))
-            )
+            over = (Session.digest == old) | (Session.expires_at <= func.now())
+            for digest in (await connection.scalars(delete(Session).where(over).returning(Session.digest))).all():
+                await Hub.tell_in(connection, _topic(digest), "ended", {})
             row = {"digest": made.digest, "account": account, "csrf": made.csrf, "expires_at": utc_now() + LIVES}
             await connection.execute(insert(Session).values(row))
         return token, made
@@ -72,3 +77,26 @@ class Sessions:
         """End a session."""
         async with postgres_errors(), self._engine.begin() as connection:
             await connection.execute(delete(Session).where(Session.digest == digest))
+            await Hub.tell_in(connection, _topic(digest), "ended", {})
+
+    async def ended(self, digest: str, hub: Hub) -> None:
+        """Wait until a session has ended: by a logout or a login in its place at any replica, or by its age."""
+        async with hub.subscribe(_topic(digest)) as told:
+            while (left := await self._left(digest)) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        if await anext(told, None) is None:  # the process drains, which ends streams by itself
+                            await asyncio.Event().wait()
+
+    async def _left(self, digest: str) -> float:
+        """Seconds for which a session lives if it is not used; while Postgres cannot say, until the next look."""
+        left = select(func.extract("epoch", Session.expires_at - func.now())).where(Session.digest == digest)
+        try:
+            async with postgres_errors(), self._engine.connect() as connection:
+                return float(await connection.scalar(left) or 0)
+        except Unavailable:
+            return _RETRY_SECONDS
+
+
+def _topic(digest: str) -> str:
+    return f"session:{digest}"

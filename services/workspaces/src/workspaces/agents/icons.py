@@ -15,9 +15,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading
 from workspaces.agents.images import image_type
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.icons import icon_hash, icon_url
 from workspaces.registries.policy import Policy
 from workspaces.tables import PallasInstance
@@ -49,7 +48,7 @@ class Icons:
     def __init__(self, engine: AsyncEngine, policy: Policy) -> None:
         self._engine = engine
         self._policy = policy
-        self._http = httpx2.AsyncClient(transport=GuardedTransport(policy), timeout=SECONDS, trust_env=False)
+        self._http = httpx2.AsyncClient(transport=policy.transport(), timeout=SECONDS, trust_env=False)
         self._kept = OrderedDict[str, _Kept]()
         self._fetching = dict[str, asyncio.Task[Icon | None]]()
         self._permits = asyncio.Semaphore(_AT_ONCE)
@@ -99,7 +98,7 @@ class Icons:
 
     async def _find(self, name: str) -> str | None:
         """The address of an icon of a registered agent."""
-        async with postgres_errors(), reading(self._engine) as session:
+        async with reading(self._engine) as session:
             rows = await session.execute(select(PallasInstance.registry_url, PallasInstance.agents))
             for base, agents in rows:
                 for agent in agents:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_mcp_calls.late import LateCalls
+from pallas_mcp_calls.model import HealthReport, Target
+from pallas_postgres.engine import reading
 from pallas_runtime.process import Process
 from workspaces.agents.health import HealthBook
 from workspaces.agents.icons import Icons
@@ -17,7 +18,6 @@ from workspaces.agents.targets import Targets
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.vault import Vault
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
 from workspaces.settings import WorkspacesSettings
 from workspaces.stored_settings import default_settings, stored_settings
@@ -29,7 +29,7 @@ class Agents:
 
     targets: Targets
     health: HealthBook
-    calls: AgentCalls
+    calls: LateCalls
     icons: Icons
 
 
@@ -39,17 +39,20 @@ async def open_agents(
 ) -> AsyncGenerator[Agents]:
     """Check the health of all agents until the block ends."""
     policy, defaults = Policy(settings.registry_networks), default_settings(settings)
-    transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
+    transport = policy.transport(most_idle=MOST_IDLE, socket_options=KEEPALIVE)
 
     async def interval() -> float:
-        async with postgres_errors(), reading(engine) as session:
+        async with reading(engine) as session:
             return (await stored_settings(session, defaults)).health_interval
 
+    async def ask_health(target: Target) -> HealthReport:
+        return await (await calls()).health(target)
+
     async with AsyncExitStack() as stack:
-        calls = await stack.enter_async_context(AgentCalls(transport))
+        calls = await stack.enter_async_context(LateCalls(transport))
         icons = await stack.enter_async_context(Icons(engine, policy))
         targets = Targets(engine, vault, settings.agent_token, settings.origins)
-        book = HealthBook(calls.health, hub, metrics.agent_health, defaults.health_interval)
+        book = HealthBook(ask_health, hub, metrics.agent_health, defaults.health_interval)
         poller = Poller(book, targets, hub, interval)
         await stack.enter_async_context(process.running(poller.run(), "health of agents"))
         yield Agents(targets, book, calls, icons)

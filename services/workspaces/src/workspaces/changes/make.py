@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from pallas_contracts.catalog import WORKSPACE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_outbox.outbox import Outbox
-from pallas_postgres.engine import postgres_errors
+from pallas_postgres.engine import writing
 from workspaces.live.hub import WORK, Hub
 from workspaces.metrics import Metrics
 from workspaces.model import Who
@@ -94,7 +94,7 @@ class Changes:
         except TimeoutError as error:
             raise Unavailable("too many changes at once; try again", code="busy") from error
         try:
-            async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session:
+            async with writing(self._engine) as session:
                 await OUTBOX.begin(session)
                 decision = await decide(session)
                 await session.flush()
@@ -103,7 +103,6 @@ class Changes:
                     sender = {"actor": who.account, "correlation": who.correlation}
                     first = await OUTBOX.record(session, decision.events, **sender)
                 await make_due(session, who, decision.hooks)
-                await session.commit()
         finally:
             self._one_at_a_time.release()
         if decision.events:

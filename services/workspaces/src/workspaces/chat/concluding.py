@@ -40,7 +40,6 @@ class Concluding:
             "error_code": ending.error_code,
             "error": clean_text(ending.error) if ending.error is not None else None,
             "turn_id": ending.turn_id,
-            "usage": clean(ending.usage),
             "ended_at": func.now(),
             "owner": None,
             "leased_until": None,

@@ -1,6 +1,6 @@
 """Conversations: list, create, rename, delete."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 from sqlalchemy import exists, select, tuple_
@@ -134,8 +134,8 @@ def _cursor_of(text: str) -> tuple[datetime, str]:
         at = datetime.fromisoformat(moment)
         if at.tzinfo is None:
             raise ValueError("no time zone")
-        return at, str(UUID(conversation_id))
-    except ValueError as error:
+        return at.astimezone(UTC), str(UUID(conversation_id))
+    except (ValueError, OverflowError) as error:
         raise Rejected("before: must be the `next` of a page", field="before") from error
 
 

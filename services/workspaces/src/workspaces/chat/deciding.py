@@ -21,13 +21,13 @@ from workspaces.chat.views import RUNNING, message_view
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image
 
-_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "usage", "progress", "question", "answers"))
+_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "progress", "question", "answers"))
 _NO_ANSWER = ("unreachable", "connection_lost", "unavailable")
 """How a call has failed that may have an answer after all: it is repeated, under the same key."""
 
 
 class Deciding:
-    """What the person decides about replies. `start` begins with a reply."""
+    """What the person decides about replies. `start` begins with a reply, `stop` ends the call for one."""
 
     def __init__(
         self,
@@ -36,15 +36,17 @@ class Deciding:
         wellness: Wellness,
         defaults: SettingsView,
         start: Callable[[Claim], None],
+        stop: Callable[[Claim], None],
     ) -> None:
         self._engine = engine
         self._owner = owner
         self._wellness = wellness
         self._defaults = defaults
         self._start = start
+        self._stop = stop
 
     async def cancel(self, reply_id: str) -> MessageView:
-        """End a reply. The replica that calls the agent hears of it and ends the call.
+        """End a reply, and the call for it, whichever replica has made that.
 
         Raises:
             NotFound: there is no such reply.
@@ -61,6 +63,7 @@ class Deciding:
                 raise Conflict("this reply has ended", code="not_running")
             await touch_conversation(session, conversation.id, answering=False)
             await Hub.tell_in(session, WORK, "replies", {})
+        self._stop(Claim.of(reply, taken_over=False))
         return message_view(reply)
 
     async def answer(

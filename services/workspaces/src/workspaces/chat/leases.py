@@ -4,14 +4,20 @@ A replica renews the leases of its replies twice a second, all in one statement.
 locks any for long; a row that is locked just then is renewed the next time.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from prometheus_client import Gauge
 from sqlalchemy import Text, cast, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_contracts.errors import Unavailable
+from pallas_postgres.engine import reading
 from workspaces.chat.locking import changing, tell_message
 from workspaces.chat.model import LEASE, Claim
 from workspaces.chat.views import RUNNING
@@ -19,16 +25,23 @@ from workspaces.live.hub import WORK, Hub
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
 MOST_CLAIMED = 50
+UNOWNED = timedelta(seconds=30)
+"""A reply that nobody has held for so long is not taken over by anybody."""
+_LOOK_SECONDS = 5.0
 INTERRUPTED = "interrupted"
 """The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What became of the replies of this replica: `answers` of those it still has, and those that it has `lost`."""
+    """What became of the replies of this replica: `answers` of those it still has, and those that it has `lost`.
+
+    Of these, some are `deleted`, with their conversation.
+    """
 
     answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     lost: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
 
 
 class Leases:
@@ -69,11 +82,12 @@ class Leases:
             still = dict[str, dict[str, Any]](
                 (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
             )
-            lost = set(held) - set(still)
+            lost, deleted = set(held) - set(still), set[str]()
             if lost:
                 now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
+                deleted = lost - {row.id for row in now}
                 lost -= {row.id for row in now if self._is_wanted(held[row.id], row, lasting)}
-        return Renewed(still, frozenset(lost))
+        return Renewed(still, frozenset(lost), frozenset(deleted))
 
     def _is_wanted(self, claim: Claim, row: ChatMessage, lasting: Collection[str]) -> bool:
         """Whether the row was only locked, or another replica waits in vain for the answer that comes here."""
@@ -123,3 +137,14 @@ class Leases:
         async with changing(self._engine) as session:
             await session.execute(released, execution_options={"synchronize_session": False})
             await Hub.tell_in(session, WORK, "replies", {})
+
+
+async def watch_unowned(engine: AsyncEngine, unowned: Gauge) -> None:
+    """Measure the replies that wait for a replica in vain, until cancelled."""
+    held_until = func.coalesce(ChatMessage.leased_until, ChatMessage.created_at)
+    left = ChatMessage.status.in_(RUNNING), held_until < func.now() - UNOWNED
+    while True:
+        with suppress(Unavailable):
+            async with reading(engine) as session:
+                unowned.set(await session.scalar(select(func.count()).where(*left)) or 0)
+        await asyncio.sleep(_LOOK_SECONDS)

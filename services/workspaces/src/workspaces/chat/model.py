@@ -58,4 +58,3 @@ class Ending:
     error_code: str | None = None
     error: str | None = None
     turn_id: str | None = None
-    usage: dict[str, Any] | None = None

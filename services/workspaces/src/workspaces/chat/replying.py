@@ -3,6 +3,7 @@
 A call is repeated only under its key, at agents that keep keys, or if it cannot have arrived. So nothing happens twice.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,9 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_contracts.errors import NotFound, PallasError
-from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Target, TextDelta
+from pallas_bus.transport.retry import is_cancelled
+from pallas_contracts.errors import NotFound, PallasError, Unavailable
+from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Reply, Target, TextDelta
 from pallas_postgres.engine import reading
 from workspaces.agents.start import Agents
 from workspaces.chat.concluding import Concluding
@@ -29,6 +31,8 @@ UNSENT_SECONDS = 10.0
 LOST_SECONDS = 120.0
 """How long an answer is tried to get that was lost on its way."""
 BUSY_SECONDS = 30.0
+CANCEL_SECONDS = 10.0
+"""How long an agent is tried that is to end a call. It ends calls that nobody follows by itself, only later."""
 _INTERRUPTED = (
     "The connection to the agent was lost while it worked. It may have done what it was asked. Check before you retry."
 )
@@ -68,9 +72,24 @@ class Replying:
         except Interrupted:
             return Ending("failed", error_code=INTERRUPTED, error=_INTERRUPTED)
         if not answer.failed:
-            return Ending("answered", answer.text, turn_id=answer.turn_id, usage=answer.usage)
+            return Ending("answered", answer.text, turn_id=answer.turn_id)
         text = answer.text or "The agent failed and did not say why."
-        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id, answer.usage)
+        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id)
+
+    async def cancel(self, claim: Claim) -> None:
+        """Cancel the call for a reply at the agent, whichever replica has made it."""
+        tries, trying = Tries(), True
+        answers = {name: Reply(one["action"], one["content"]) for name, one in claim.answers.items()}
+        while trying:
+            try:
+                target = await self.agents.targets.target_of(claim.instance_id, claim.server_id)
+                calls = await self.agents.calls()
+                answer = await calls.cancel(target, None, agent=claim.server_id, key=claim.key, answers=answers)
+                trying = answer is not None and answer.code == "busy"
+            except (CallFailed, PallasError) as error:
+                log.info("a call is not cancelled yet", extra={"reply": claim.reply_id, "reason": error.code})
+                trying = isinstance(error, Unavailable) or (isinstance(error, CallFailed) and error.lost)
+            trying = trying and await tries.again(CANCEL_SECONDS)
 
     async def _answer(self, claim: Claim, target: Target, held: Held) -> CallAnswer:
         """Call the agent, again where that is safe.
@@ -84,12 +103,15 @@ class Replying:
         while True:
             called_before = called
             try:
-                keeps = keeps or await self.agents.calls.keeps_keys(target)
+                calls = await self.agents.calls()
+                keeps = keeps or await calls.keeps_keys(target)
                 if called and not keeps:
                     raise Interrupted
                 called, held.movable = True, keeps
                 answer = await self._call(claim, target, arguments, held)
             except CallFailed as error:
+                if is_cancelled():
+                    raise asyncio.CancelledError from error
                 if not error.lost:
                     raise
                 called = called if error.sent else called_before
@@ -103,7 +125,8 @@ class Replying:
                     return answer
 
     async def _call(self, claim: Claim, target: Target, arguments: dict[str, Any], held: Held) -> CallAnswer:
-        return await self.agents.calls.call(
+        calls = await self.agents.calls()
+        return await calls.call(
             target,
             None,
             arguments,

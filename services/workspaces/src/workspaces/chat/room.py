@@ -15,7 +15,7 @@ from workspaces.chat.concluding import Concluding
 from workspaces.chat.conversations import Conversations
 from workspaces.chat.deciding import Deciding
 from workspaces.chat.following import Following
-from workspaces.chat.leases import Leases
+from workspaces.chat.leases import Leases, watch_unowned
 from workspaces.chat.reading import Reading
 from workspaces.chat.replying import Replying
 from workspaces.chat.runner import Runner
@@ -52,7 +52,10 @@ async def open_chat(
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
     sending = Sending(engine, owner, wellness, defaults, runner.start)
-    deciding = Deciding(engine, owner, wellness, defaults, runner.start)
+    deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
     following = Following(reading, runner, hub)
-    async with process.running(runner.run(), "replies of agents"):
+    async with (
+        process.running(runner.run(), "replies of agents"),
+        process.running(watch_unowned(engine, metrics.unowned), "replies that nobody has"),
+    ):
         yield Chat(Conversations(engine), reading, sending, deciding, following, runner)

@@ -36,6 +36,7 @@ class Runner:
         self._hub = hub
         self._metrics = metrics
         self._held = dict[str, Held]()
+        self._cancels = set[asyncio.Task[None]]()
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -49,6 +50,14 @@ class Runner:
         held.task.add_done_callback(lambda _: self._ended(held))
         if self._stopping:
             self._wake.set()
+
+    def cancel(self, claim: Claim) -> None:
+        """End the call for a reply that nobody wants any more, here and at the agent. Any replica may have made it."""
+        if (held := self._held.get(claim.reply_id)) is not None and held.claim.key == claim.key:
+            held.cancel()
+        task = asyncio.create_task(self._replying.cancel(claim), name=f"cancel {claim.reply_id}")
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
 
     def voice_of(self, conversation_id: str) -> Voice | None:
         """What is said in a conversation, if its agent is called from here."""
@@ -76,14 +85,14 @@ class Runner:
                 self._wake.clear()
         finally:
             listening.cancel()
-            for held in list(self._held.values()):
-                held.cancel()
+            for running in [*self._held.values(), *self._cancels]:
+                running.cancel()
 
     async def stop(self) -> None:
         """Begin with nothing new, hand over what can go on elsewhere, and wait for the rest."""
         self._stopping = True
         self._wake.set()
-        while tasks := [held.task for held in self._held.values() if held.task is not None]:
+        while tasks := [*self._cancels, *(held.task for held in self._held.values() if held.task is not None)]:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def _tick(self) -> None:
@@ -93,6 +102,8 @@ class Runner:
         for name in renewed.lost:
             if (held := self._held.get(name)) is not None and held.claim is claims[name]:
                 log.info("the reply is not this replica's any more", extra={"reply": name})
+                if name in renewed.deleted:
+                    self.cancel(held.claim)
                 held.cancel()
         for name, answers in renewed.answers.items():
             if (held := self._held.get(name)) is not None:

@@ -196,7 +196,6 @@ export interface MessageView {
   error_code: string | null;
   error: string | null;
   turn_id: string | null;
-  usage: Record<string, unknown> | null;
   progress: ProgressView | null;
   question: QuestionView | null;
   remembers_from: number | null;
@@ -290,7 +289,6 @@ export interface TurnLine {
   took_ms: number | null;
   attempts: number;
   worker: string | null;
-  model: string | null;
   replay_of: string | null;
 }
 
@@ -316,6 +314,7 @@ export interface TurnTimes {
 
 export interface TurnView {
   turn: TurnLine;
+  model: string | null;
   parent_id: string | null;
   bars: Bar[];
   times: TurnTimes;

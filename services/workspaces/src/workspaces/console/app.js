@@ -13,10 +13,6 @@ const CHAT = {
   view: "workspace",
   section: "workspaces",
   styles: ["chat.css", "markdown.css"],
-  modules: `chat/agents chat/chat chat/composer chat/control chat/conversation_list chat/conversations chat/drafts
-    chat/fields chat/images chat/message chat/model chat/obstacle chat/picker chat/question chat/sending chat/streamed
-    chat/thinking chat/transcript chat/window parts/combobox parts/markdown parts/time parts/units text/highlight
-    text/markdown vendor/text`.split(/\s+/),
 };
 
 /** @type {import("./router.js").RouteDefinition[]} */
@@ -76,22 +72,21 @@ function Page() {
 }
 
 /** The module of a view, once its style sheets are there. @param {import("./router.js").RouteDefinition} definition */
-async function load({ view, styles = [], modules = [] }) {
-  const loading = [import(`./views/${view}.js`), ...styles.map((name) => link("stylesheet", name))];
-  for (const name of modules) void link("modulepreload", `${name}.js`);
+async function load({ view, styles = [] }) {
+  const loading = [import(`./views/${view}.js`), ...styles.map((name) => link(name))];
   return (await Promise.all(loading))[0];
 }
 
 /** @type {Map<string, Promise<unknown>>} */
 const links = new Map();
 
-/** Have the browser load one more file, once. @param {"stylesheet" | "modulepreload"} rel @param {string} name */
-function link(rel, name) {
+/** Have the browser load one more style sheet, once. @param {string} name */
+function link(name) {
   const known = links.get(name);
   if (known) return known;
   const loaded = new Promise((resolve, reject) => {
     const element = document.createElement("link");
-    document.head.append(Object.assign(element, { rel, href: asset(name), onload: resolve, onerror: reject }));
+    document.head.append(Object.assign(element, { rel: "stylesheet", href: asset(name), onload: resolve, onerror: reject }));
   });
   loaded.catch(() => links.delete(name));
   links.set(name, loaded);
@@ -103,15 +98,17 @@ const show = (found) => (workspaces.value = found.workspaces);
 const loadWorkspaces = () => get("/workspaces").then(show, () => undefined);
 for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
 
+let asked = false;
 // Whoever is not logged in goes to the login, and afterwards back to where they were.
 effect(() => {
   const path = route.value?.path;
   if (session.value === null && path !== "/login") {
     stopEvents();
     navigate(`/login${path && path !== "/" ? `?next=${encodeURIComponent(path)}` : ""}`, { replace: true });
-  } else if (session.value && path !== "/login" && !workspaces.peek()) {
+  } else if (session.value && path !== "/login" && !workspaces.peek() && !asked) {
+    asked = true;
     startEvents();
-    void loadWorkspaces();
+    void loadWorkspaces().finally(() => (asked = false));
   }
   if (session.value === null) workspaces.value = null;
 });
@@ -126,9 +123,9 @@ async function start() {
 }
 
 startRouter(ROUTES);
+void start();
 const first = route.peek();
 if (first) load(first.definition).catch(() => undefined); // its failure is shown where it is needed
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren(); // the sign that was shown meanwhile
 render(html`<${App} />`, root);
-void start();

@@ -1,5 +1,5 @@
 // What every other file needs of the vendored libraries, in one place.
-import { h, htm } from "./vendor/ui.js";
+import { h, htm, useEffect } from "./vendor/ui.js";
 
 /** @typedef {import("./vendor/ui.js").ComponentChildren} Children */
 /** @typedef {import("./vendor/ui.js").VNode<any>} View */
@@ -24,6 +24,12 @@ export const valueTo = (take) => (/** @type {{target: {value: string}}} */ event
 
 /** A listener that passes on whether its box is ticked. @param {(checked: boolean) => void} take */
 export const checkedTo = (take) => (/** @type {{target: {checked: boolean}}} */ event) => take(event.target.checked);
+
+/** The title of the page, while a view is shown. @param {string} title */
+export const useTitle = (title) => useEffect(() => void (document.title = `${title} · Pallas`), [title]);
+
+/** "1 agent", "2,000 agents". @param {number} number @param {string} noun */
+export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 /** The address of a file of the console, in the version that this page has. @param {string} name */
 export const asset = (name) => new URL(name, import.meta.url).pathname;

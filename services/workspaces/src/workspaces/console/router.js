@@ -6,7 +6,6 @@ import { signal } from "./lib.js";
  * @property {string} path such as "/workspaces/:ws"
  * @property {string} view the name of its file in views
  * @property {string[]} [styles] more style sheets, below /assets
- * @property {string[]} [modules] what the view imports, directly or not, without ".js": all is asked for at once
  * @property {string} [section] the entry of the navigation that is marked
  *
  * @typedef {object} Route

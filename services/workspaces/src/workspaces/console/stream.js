@@ -3,6 +3,7 @@ import { session } from "./state.js";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
 const LONGEST_PAUSE_MS = 15_000;
+const QUICK_TRIES = 6; // a service that is started again is back within seconds
 
 /**
  * @typedef {object} Follower
@@ -35,7 +36,7 @@ async function keepReading(follower, ended) {
     if (ended.aborted) return;
     if (reader.opened) failures = 0;
     else follower.onState?.("waiting");
-    const pause = reader.opened ? 100 : Math.min(LONGEST_PAUSE_MS, 400 * 2 ** failures);
+    const pause = reader.opened ? 100 : Math.min(LONGEST_PAUSE_MS, 400 * 2 ** Math.max(0, failures - QUICK_TRIES));
     await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
   }
 }

@@ -15,10 +15,8 @@ from pallas_postgres.engine import reading
 from workspaces.answers import Attached, AttachedInstance
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
-from workspaces.handlers.views import no_instance
-from workspaces.handlers.workspaces import no_workspace
 from workspaces.live.hub import ALL, Hub
-from workspaces.model import Who
+from workspaces.model import Who, no_instance, no_workspace
 from workspaces.registries.store import connect
 from workspaces.tables import Assignment, PallasInstance, Workspace
 
@@ -30,7 +28,7 @@ async def list_attached(control: Control, workspace_id: str) -> Attached:
         NotFound: there is no such workspace.
     """
     async with reading(control.engine) as session:
-        await _check_workspace(session, workspace_id)
+        await _ids(session, workspace_id)
         return await _attached(session, workspace_id, {})
 
 
@@ -42,15 +40,13 @@ async def replace_attached(control: Control, who: Who, workspace_id: str, wanted
         Rejected: there is no such instance (`field`).
     """
     async with reading(control.engine) as session:
-        await _check_workspace(session, workspace_id)
-        await _check_instances(session, wanted)
         new = set(wanted) - await _ids(session, workspace_id)
+        await _check_instances(session, wanted)
     warnings = await control.refresher.refresh(who, sorted(new))
 
     async def replace(session: AsyncSession) -> Decision[Attached]:
-        await _check_workspace(session, workspace_id)
-        await _check_instances(session, wanted)
         before = await _ids(session, workspace_id)
+        await _check_instances(session, wanted)
         return await _change(session, workspace_id, set(wanted) - before, before - set(wanted), warnings)
 
     return await control.changes.make(who, replace)
@@ -63,12 +59,13 @@ async def attach(control: Control, who: Who, workspace_id: str, instance_id: str
         NotFound: there is no such workspace or instance.
     """
     async with reading(control.engine) as session:
-        await _check(session, workspace_id, instance_id)
+        await _ids(session, workspace_id)
+        await _check_instance(session, instance_id)
     warnings = await control.refresher.refresh(who, [instance_id])
 
     async def add(session: AsyncSession) -> Decision[Attached]:
-        await _check(session, workspace_id, instance_id)
         before = await _ids(session, workspace_id)
+        await _check_instance(session, instance_id)
         return await _change(session, workspace_id, {instance_id} - before, set(), warnings)
 
     return await control.changes.make(who, add)
@@ -82,8 +79,8 @@ async def detach(control: Control, who: Who, workspace_id: str, instance_id: str
     """
 
     async def remove(session: AsyncSession) -> Decision[Attached]:
-        await _check(session, workspace_id, instance_id)
         before = await _ids(session, workspace_id)
+        await _check_instance(session, instance_id)
         return await _change(session, workspace_id, set(), {instance_id} & before, {})
 
     await control.changes.make(who, remove)
@@ -145,19 +142,20 @@ async def _attached(session: AsyncSession, workspace_id: str, warnings: Mapping[
 
 
 async def _ids(session: AsyncSession, workspace_id: str) -> set[str]:
+    """The ids of the teams attached to a workspace.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+    if await session.get(Workspace, workspace_id) is None:
+        raise no_workspace(workspace_id)
     found = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)
     return set(await session.scalars(found))
 
 
-async def _check(session: AsyncSession, workspace_id: str, instance_id: str) -> None:
-    await _check_workspace(session, workspace_id)
+async def _check_instance(session: AsyncSession, instance_id: str) -> None:
     if await session.get(PallasInstance, instance_id) is None:
         raise no_instance(instance_id)
-
-
-async def _check_workspace(session: AsyncSession, workspace_id: str) -> None:
-    if await session.get(Workspace, workspace_id) is None:
-        raise no_workspace(workspace_id)
 
 
 async def _check_instances(session: AsyncSession, wanted: Collection[str]) -> None:

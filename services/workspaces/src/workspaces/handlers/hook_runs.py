@@ -1,12 +1,12 @@
 """What Mnemosyne was told."""
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from pallas_postgres.engine import reading
 from workspaces.answers import HookRuns, HookRunView
 from workspaces.handlers.parts import Control
-from workspaces.hooks.due import RECONCILE
-from workspaces.tables import DueHook, HookRun
+from workspaces.hooks.due import count_waiting
+from workspaces.tables import HookRun
 
 
 async def list_runs(control: Control, instance_id: str | None, before: int | None, limit: int) -> HookRuns:
@@ -18,8 +18,7 @@ async def list_runs(control: Control, instance_id: str | None, before: int | Non
         found = found.where(HookRun.id < before)
     async with reading(control.engine) as session:
         rows = (await session.scalars(found)).all()
-        waiting = select(func.count()).select_from(DueHook).where(DueHook.hooks != [RECONCILE])
-        due = await session.scalar(waiting) or 0
+        due = await count_waiting(session)
     shown = rows[:limit]
     runs = tuple(HookRunView.model_validate(row, from_attributes=True) for row in shown)
     return HookRuns(runs=runs, due=due, next=shown[-1].id if len(rows) > limit else None)

@@ -1,10 +1,9 @@
 """Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9)."""
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Conflict
@@ -12,19 +11,22 @@ from pallas_postgres.engine import reading
 from workspaces.answers import InstanceView
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
-from workspaces.handlers.views import no_instance, show_instance, show_instances
+from workspaces.handlers.views import instance_view
 from workspaces.live.hub import ALL, Hub
-from workspaces.model import Who
+from workspaces.model import Who, no_instance
 from workspaces.registries.read import Listing
 from workspaces.registries.store import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name
-from workspaces.tables import Assignment, PallasInstance, RetiredTeam
+from workspaces.tables import WORKSPACE_IDS, Assignment, PallasInstance, RetiredTeam
 
 
-async def list_instances(control: Control) -> list[InstanceView]:
-    """All instances."""
+async def list_instances(control: Control, *only: str) -> list[InstanceView]:
+    """All instances by name, or only these."""
+    found = select(PallasInstance, WORKSPACE_IDS).order_by(func.lower(PallasInstance.name), PallasInstance.id)
+    if only:
+        found = found.where(PallasInstance.id.in_(only))
     async with reading(control.engine) as session:
-        return await show_instances(session, control.health)
+        return [instance_view(one, ids, control.health) for one, ids in await session.execute(found)]
 
 
 async def get_instance(control: Control, instance_id: str) -> InstanceView:
@@ -33,8 +35,10 @@ async def get_instance(control: Control, instance_id: str) -> InstanceView:
     Raises:
         NotFound: there is no such instance.
     """
-    async with reading(control.engine) as session:
-        return await show_instance(session, control.health, instance_id)
+    found = await list_instances(control, instance_id)
+    if not found:
+        raise no_instance(instance_id)
+    return found[0]
 
 
 async def register(
@@ -54,7 +58,7 @@ async def register(
     async with reading(control.engine) as session:
         known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is None:
-        listing = await control.refresher.fetch(base)
+        listing = await control.fetcher.fetch(base)
         given = name or suggested_name(base, listing.namespace)
         sealed = control.vault.seal(agent_token) if agent_token else None
         instance_id, new = await control.changes.make(
@@ -76,35 +80,33 @@ async def _insert(
     if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
         raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
     instance_id = wanted or str(uuid.uuid4())
-    values: dict[str, Any] = {
-        "id": instance_id,
-        "name": name,
-        "registry_url": base,
-        "agent_token_encrypted": sealed,
+    row = insert(PallasInstance).values(
+        id=instance_id,
+        name=name,
+        registry_url=base,
+        agent_token_encrypted=sealed,
+        last_fetched_at=func.clock_timestamp(),
         **listing_values(listing),
-    }
-    session.add(PallasInstance(**values))
-    await session.flush()
-    fetched = update(PallasInstance).where(PallasInstance.id == instance_id)
-    await session.execute(fetched.values(last_fetched_at=func.clock_timestamp()))
+    )
+    await session.execute(row)
     await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
     data = {"name": name, "registry_url": base, "agents": [agent.server_id for agent in listing.agents]}
     registered = Event("instance", "registered", instance_id, data)
     return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What to change; None: as it is. An empty token removes it."""
-
-    name: str | None = None
-    agent_token: str | None = None
-    registry_url: str | None = None
-
-
-async def change_instance(control: Control, who: Who, instance_id: str, wanted: Change) -> InstanceView:
+async def change_instance(
+    control: Control,
+    who: Who,
+    instance_id: str,
+    *,
+    name: str | None,
+    registry_url: str | None,
+    agent_token: str | None,
+) -> InstanceView:
     """Rename an instance, move it to another registry, or replace the token that its agents are sent.
 
+    None leaves it as it is; an empty token removes it.
     It stays the same team wherever it is hosted (auth contract, section 4.1). The contract has no way to rename a team:
     Mnemosyne keeps the name that it was made with.
 
@@ -114,14 +116,14 @@ async def change_instance(control: Control, who: Who, instance_id: str, wanted: 
         Rejected, RegistryUnreachable: as for `register`.
     """
     values: dict[str, Any] = {}
-    if wanted.name is not None:
-        values["name"] = wanted.name
-    if wanted.agent_token is not None:
-        values["agent_token_encrypted"] = control.vault.seal(wanted.agent_token) if wanted.agent_token else None
+    if name is not None:
+        values["name"] = name
+    if agent_token is not None:
+        values["agent_token_encrypted"] = control.vault.seal(agent_token) if agent_token else None
     listing: Listing | None = None
-    if wanted.registry_url is not None:
-        values["registry_url"] = normal_url(wanted.registry_url)
-        listing = await control.refresher.fetch(values["registry_url"])
+    if registry_url is not None:
+        values["registry_url"] = normal_url(registry_url)
+        listing = await control.fetcher.fetch(values["registry_url"])
 
     async def change(session: AsyncSession) -> Decision[None]:
         where = PallasInstance.id == instance_id
@@ -135,8 +137,8 @@ async def change_instance(control: Control, who: Who, instance_id: str, wanted: 
                 raise Conflict(f"registry_url: it is registered as {other}", code="registered_already")
             await store_listing(session, instance_id, listing)
         await session.execute(update(PallasInstance).where(where).values(**values))
-        for kind in ("instance", "agents"):
-            await Hub.tell_in(session, ALL, kind, {"id": instance_id} if kind == "instance" else {})
+        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+        await Hub.tell_in(session, ALL, "agents", {})
         data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
         return Decision(None, (Event("instance", "updated", instance_id, data),))
 

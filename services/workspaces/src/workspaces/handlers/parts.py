@@ -10,6 +10,7 @@ from workspaces.changes.make import Changes
 from workspaces.hooks.now import Now
 from workspaces.hooks.reconciler import Reconciler
 from workspaces.mnemosyne.vault import Vault
+from workspaces.registries.fetch import Fetcher
 from workspaces.registries.refresh import Refresher
 
 type HealthOf = Callable[[str, str], HealthView]
@@ -27,6 +28,7 @@ class Control:
     engine: AsyncEngine
     changes: Changes
     vault: Vault
+    fetcher: Fetcher
     refresher: Refresher
     now: Now
     reconciler: Reconciler

@@ -5,8 +5,7 @@ from sqlalchemy import select
 from pallas_postgres.engine import reading
 from workspaces.answers import AgentView, Capabilities, EmptyPicker, Picker
 from workspaces.handlers.parts import Control
-from workspaces.handlers.workspaces import no_workspace
-from workspaces.model import NO_TEAMS
+from workspaces.model import NO_TEAMS, no_workspace
 from workspaces.registries.icons import icon_path
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
 

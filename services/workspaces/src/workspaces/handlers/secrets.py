@@ -9,10 +9,9 @@ from pallas_contracts.errors import Conflict, NotFound
 from workspaces.answers import Revealed
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.handlers.parts import Control
-from workspaces.handlers.views import no_instance
 from workspaces.live.hub import ALL, Hub
 from workspaces.mnemosyne.vault import Vault
-from workspaces.model import Who
+from workspaces.model import Who, no_instance
 from workspaces.tables import PallasInstance
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ from workspaces.hooks.now import Now
 from workspaces.hooks.reconciler import Reconciler
 from workspaces.hooks.runner import HookRunner
 from workspaces.hooks.settle import Settler
-from workspaces.hooks.state import Writer
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.sealed_rows import check_sealed_rows
@@ -44,13 +43,16 @@ async def open_control(
         registries = await enter(open_client(policy))
         mnemosyne = await enter(open_teams_client(settings.teams_password))
         teams, defaults = Teams(mnemosyne, settings.teams_url), default_settings(settings)
-        refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
+        fetcher = Fetcher(registries, policy, settings.origins)
+        refresher = Refresher(engine, changes, fetcher)
         reconciler = Reconciler(engine, defaults, refresher, metrics)
-        leases, settler = Leases(engine), Settler(teams, vault, Writer(engine))
+        leases, settler = Leases(engine), Settler(teams, vault, engine)
         runner = HookRunner(engine, hub, leases, settler, metrics)
         await check_sealed_rows(engine, vault, accept_lost=settings.accept_lost_jwts)
         await enter(process.running(runner.run(), "hooks"))
         await enter(process.running(reconciler.run(), "reconciler"))
         now = Now(engine, changes, leases, settler)
         library = settings.library_server, settings.library_url
-        yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library, teams.has_sent)
+        yield Control(
+            engine, changes, vault, fetcher, refresher, now, reconciler, health, defaults, library, teams.has_sent
+        )

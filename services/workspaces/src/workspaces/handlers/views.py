@@ -3,44 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.types import Text
-
-from pallas_contracts.errors import NotFound
 from workspaces.answers import Believed, DiscoveredAgent, InstanceView, UnusableEntry
 from workspaces.handlers.parts import HealthOf
 from workspaces.model import JwtState
 from workspaces.registries.icons import icon_path
-from workspaces.tables import Assignment, PallasInstance
-
-
-async def show_instances(session: AsyncSession, health: HealthOf, *only: str) -> list[InstanceView]:
-    """All instances by name, or only these."""
-    ordered = func.array_agg(aggregate_order_by(Assignment.workspace_id, Assignment.workspace_id), type_=ARRAY(Text))
-    attached = select(ordered).where(Assignment.pallas_instance_id == PallasInstance.id).scalar_subquery()
-    found = select(PallasInstance, attached).order_by(func.lower(PallasInstance.name), PallasInstance.id)
-    if only:
-        found = found.where(PallasInstance.id.in_(only))
-    return [instance_view(one, ids or (), health) for one, ids in await session.execute(found)]
-
-
-async def show_instance(session: AsyncSession, health: HealthOf, instance_id: str) -> InstanceView:
-    """One instance.
-
-    Raises:
-        NotFound: there is no such instance.
-    """
-    found = await show_instances(session, health, instance_id)
-    if not found:
-        raise no_instance(instance_id)
-    return found[0]
-
-
-def no_instance(instance_id: str) -> NotFound:
-    """There is no instance with this id."""
-    return NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+from workspaces.tables import PallasInstance
 
 
 def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: HealthOf) -> InstanceView:

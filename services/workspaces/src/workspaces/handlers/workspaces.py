@@ -4,31 +4,27 @@ import secrets
 from collections.abc import Sequence
 
 from sqlalchemy import delete, func, select, update
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.types import Text
 
-from pallas_contracts.errors import Conflict, NotFound
+from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import WorkspaceView
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
 from workspaces.live.hub import ALL, Hub
-from workspaces.model import Who
-from workspaces.tables import Assignment, Conversation, Workspace
+from workspaces.model import Who, no_workspace
+from workspaces.tables import INSTANCE_IDS, Assignment, Conversation, Workspace
 
 
-async def show_workspaces(session: AsyncSession, *only: str) -> list[WorkspaceView]:
+async def list_workspaces(control: Control, *only: str) -> list[WorkspaceView]:
     """All workspaces by name, or only these."""
-    ordered = func.array_agg(
-        aggregate_order_by(Assignment.pallas_instance_id, Assignment.pallas_instance_id), type_=ARRAY(Text)
-    )
-    attached = select(ordered).where(Assignment.workspace_id == Workspace.id).scalar_subquery()
     conversations = select(func.count()).where(Conversation.workspace_id == Workspace.id).scalar_subquery()
-    found = select(Workspace, attached, conversations).order_by(func.lower(Workspace.name), Workspace.id)
+    found = select(Workspace, INSTANCE_IDS, conversations).order_by(func.lower(Workspace.name), Workspace.id)
     if only:
         found = found.where(Workspace.id.in_(only))
-    return [_view(one, ids or (), count) for one, ids, count in await session.execute(found)]
+    async with reading(control.engine) as session:
+        return [_view(one, ids, count) for one, ids, count in await session.execute(found)]
 
 
 def _view(one: Workspace, instance_ids: Sequence[str], conversations: int) -> WorkspaceView:
@@ -41,25 +37,13 @@ def _view(one: Workspace, instance_ids: Sequence[str], conversations: int) -> Wo
     )
 
 
-def no_workspace(workspace_id: str) -> NotFound:
-    """There is no workspace with this id."""
-    return NotFound(f"there is no workspace {workspace_id!r}", code="no_workspace")
-
-
-async def list_workspaces(control: Control) -> list[WorkspaceView]:
-    """All workspaces."""
-    async with reading(control.engine) as session:
-        return await show_workspaces(session)
-
-
 async def get_workspace(control: Control, workspace_id: str) -> WorkspaceView:
     """One workspace.
 
     Raises:
         NotFound: there is no such workspace.
     """
-    async with reading(control.engine) as session:
-        found = await show_workspaces(session, workspace_id)
+    found = await list_workspaces(control, workspace_id)
     if not found:
         raise no_workspace(workspace_id)
     return found[0]

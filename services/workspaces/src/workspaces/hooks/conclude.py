@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Superseded
-from pallas_postgres.engine import postgres_errors
+from pallas_postgres.engine import writing
 from workspaces.hooks.due import RECONCILE, Due, finish, free, postpone
 from workspaces.hooks.settle import Ended
 from workspaces.hooks.state import status_values, write_in
@@ -36,7 +36,7 @@ async def conclude(engine: AsyncEngine, ended: Sequence[Ended]) -> None:
     Raises:
         Unavailable: Postgres cannot be used right now; the leases end by themselves.
     """
-    async with postgres_errors(), AsyncSession(engine) as session:
+    async with writing(engine) as session:
         lost = await _write_rows(session, ended)
         kept = [one for one in ended if one not in lost]
         if runs := [run for one in kept for run in _runs(one)]:
@@ -51,7 +51,6 @@ async def conclude(engine: AsyncEngine, ended: Sequence[Ended]) -> None:
         await finish(session, [one.due for one in kept if not one.again])
         for one in lost:
             await _again(session, one.due)
-        await session.commit()
     for one in kept:
         _log_end(one)
 
@@ -62,9 +61,8 @@ async def redo(engine: AsyncEngine, due: Due) -> None:
     Raises:
         Unavailable: Postgres cannot be used right now.
     """
-    async with postgres_errors(), AsyncSession(engine) as session:
+    async with writing(engine) as session:
         await _again(session, due)
-        await session.commit()
 
 
 async def _write_rows(session: AsyncSession, ended: Sequence[Ended]) -> list[Ended]:

@@ -3,6 +3,7 @@
 Each lease has an owner of its own, so nothing that its holder does touches a later lease of the same row.
 """
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,16 @@ from workspaces.tables import DueHook
 RECONCILE = "reconcile"
 """What the reconciler makes due, besides the hooks of the contract."""
 LONGEST_DELAY = 60.0
+
+
+def reconciler() -> Who:
+    """The reconciler as the sender of what it makes due, with a new correlation id."""
+    return Who("reconciler", uuid.uuid4().hex)
+
+
+async def count_waiting(session: AsyncSession) -> int:
+    """How many teams Mnemosyne has yet to be told about because of a change."""
+    return await session.scalar(select(func.count()).where(DueHook.hooks != [RECONCILE])) or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
-from pallas_postgres.engine import postgres_errors
+from pallas_postgres.engine import writing
 from workspaces.hooks.due import RECONCILE, Due, free
 from workspaces.model import Who
 from workspaces.tables import DueHook
@@ -47,11 +47,10 @@ class Leases:
             update(DueHook)
             .where(DueHook.instance_id.in_(chosen.with_for_update(skip_locked=True)))
             .values(owner=func.gen_random_uuid().cast(DueHook.owner.type), leased_until=_until())
-            .returning(*_COLUMNS)
+            .returning(DueHook)
         )
-        async with postgres_errors(), AsyncSession(self._engine) as session:
-            found = [_due(row) for row in await session.execute(lease)]
-            await session.commit()
+        async with writing(self._engine) as session:
+            found = [_due(row) for row in await session.scalars(lease)]
         self._held |= {due.owner: due for due in found}
         return found
 
@@ -87,17 +86,15 @@ class Leases:
             if keys := [(due.instance_id, due.owner) for due in self._held.values()]:
                 held = update(DueHook).where(tuple_(DueHook.instance_id, DueHook.owner).in_(keys))
                 with suppress(Unavailable):
-                    async with postgres_errors(), AsyncSession(self._engine) as session:
+                    async with writing(self._engine) as session:
                         await session.execute(held.values(leased_until=_until()))
-                        await session.commit()
 
     async def _release(self, ended: Sequence[Due]) -> None:
         self.forget(ended)
         if ended:
             with suppress(Unavailable):
-                async with postgres_errors(), AsyncSession(self._engine) as session:
+                async with writing(self._engine) as session:
                     await free(session, ended)
-                    await session.commit()
 
     async def _take(self, who: Who, instance_id: str, hooks: Sequence[str]) -> Due:
         with suppress(TimeoutError):
@@ -122,27 +119,15 @@ class Leases:
             set_={"owner": rows.excluded.owner, "leased_until": rows.excluded.leased_until},
             where=_is_free(),
         )
-        async with postgres_errors(), AsyncSession(self._engine) as session:
-            row = (await session.execute(lease.returning(*_COLUMNS))).one_or_none()
+        async with writing(self._engine) as session:
+            row = await session.scalar(lease.returning(DueHook))
             if row is None:
                 return None
             found = _due(row)
             due = replace(found, hooks=tuple({*found.hooks, *hooks}), others=found.hooks, who=who)
             wanted = update(DueHook).where(DueHook.instance_id == instance_id)
             await session.execute(wanted.values(hooks=list(due.hooks)))
-            await session.commit()
         return due
-
-
-_COLUMNS = (
-    DueHook.instance_id,
-    DueHook.owner,
-    DueHook.hooks,
-    DueHook.version,
-    DueHook.attempt,
-    DueHook.actor,
-    DueHook.correlation,
-)
 
 
 def _is_free() -> Any:
@@ -153,6 +138,6 @@ def _until() -> Any:
     return func.clock_timestamp() + text(f"interval '{LEASE_SECONDS:g} seconds'")
 
 
-def _due(row: Any) -> Due:
-    instance_id, owner, hooks, version, attempt, actor, correlation = row
-    return Due(instance_id, owner, tuple(hooks), version, attempt + 1, Who(actor, correlation))
+def _due(row: DueHook) -> Due:
+    who = Who(row.actor, row.correlation)
+    return Due(row.instance_id, row.owner or "", tuple(row.hooks), row.version, row.attempt + 1, who)

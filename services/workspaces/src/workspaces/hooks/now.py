@@ -1,20 +1,23 @@
 """What an operator waits for: provisioning, asking and rotating now, one after the other with the hooks."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_contracts.errors import Conflict, NotFound, Superseded
-from pallas_postgres.engine import postgres_errors
+from pallas_contracts.errors import Conflict, Superseded
+from pallas_postgres.engine import writing
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.hooks.conclude import conclude, redo
 from workspaces.hooks.due import Due, finish_own
 from workspaces.hooks.leases import Leases
 from workspaces.hooks.settle import GONE, Ended, Settler, log_action
-from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write_in
+from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write, write_in
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
-from workspaces.model import Who
+from workspaces.model import Who, no_instance
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +41,8 @@ class Now:
             NotFound: there is no such instance.
             Unavailable: it is being done already, or Postgres cannot be used.
         """
-        await self._find(instance_id)
-        async with self.leases.hold(who, instance_id, REGISTERED) as due:
-            return await self._settle(due, await self._find(instance_id))
+        async with self._holding(who, instance_id, REGISTERED) as (due, state):
+            return await self._settle(due, state)
 
     async def check(self, who: Who, instance_id: str) -> None:
         """Ask Mnemosyne what it believes about the team of an instance, and store it.
@@ -49,12 +51,10 @@ class Now:
             NotFound: there is no such instance.
             MnemosyneAway, MnemosyneRefused: Mnemosyne did not answer.
         """
-        await self._find(instance_id)
-        async with self.leases.hold(who, instance_id) as due:
-            state = await self._find(instance_id)
+        async with self._holding(who, instance_id) as (due, state):
             team = await self.settler.teams.get(instance_id, correlation=who.correlation)
             believed = believed_of(team, jwt_is_current=self.settler.is_current(state, team))
-            await self.settler.writer.write(due, {"believed": believed})
+            await write(self.engine, due, {"believed": believed})
 
     async def rotate(self, who: Who, instance_id: str) -> None:
         """Replace the JWT of an instance's team. The new one can be seen once.
@@ -66,17 +66,18 @@ class Now:
             Conflict: the team was deleted in Mnemosyne (`team_deleted`).
             MnemosyneAway, MnemosyneRefused: Mnemosyne did not do it.
         """
-        await self._find(instance_id)
-        async with self.leases.hold(who, instance_id, REGISTERED) as due:
-            state = await self._find(instance_id)
+        async with self._holding(who, instance_id, REGISTERED) as (due, state):
             if state.status == "provisioned":
                 await self._rotate(due, state)
-                return
-            ended = await self._settle(due, state)
-            if ended.error is not None:
-                raise MnemosyneAway(ended.error) if ended.away else MnemosyneRefused(ended.error)
-            if "jwt" not in ended.data:
+            elif "jwt" not in await self._settle_or_raise(due, state):
                 raise Conflict("the team was provisioned just now, with its old JWT; rotate it again", code="again")
+
+    @asynccontextmanager
+    async def _holding(self, who: Who, instance_id: str, *hooks: str) -> AsyncGenerator[tuple[Due, State]]:
+        """Hold the lease of an instance, which is read again under it."""
+        await self._find(instance_id)
+        async with self.leases.hold(who, instance_id, *hooks) as due:
+            yield due, await self._find(instance_id)
 
     async def _settle(self, due: Due, state: State) -> Ended:
         try:
@@ -87,22 +88,30 @@ class Now:
         await conclude(self.engine, [ended])
         return ended
 
+    async def _settle_or_raise(self, due: Due, state: State) -> Mapping[str, Any]:
+        """Settle. Returns what was done."""
+        ended = await self._settle(due, state)
+        if ended.error is not None:
+            raise MnemosyneAway(ended.error) if ended.away else MnemosyneRefused(ended.error)
+        return ended.data
+
     async def _rotate(self, due: Due, state: State) -> None:
-        await self.settler.writer.write(due, status_values("pending", ROTATING))
+        await write(self.engine, due, status_values("pending", ROTATING))
         try:
             jwt = await self.settler.teams.rotate(state.id, correlation=due.who.correlation)
         except NoSuchTeam:
-            await self._settle_as_new(due, state)
+            # Mnemosyne has lost the team: it is made again, with a new JWT.
+            await self._settle_or_raise(due, replace(state, status="failed", sealed=None))
             return
         except TeamGone as error:
-            await self._undo(due, state, failed=True)
+            await self._undo(due, status_values("failed", GONE))
             raise Conflict(GONE, code="team_deleted") from error
         except MnemosyneAway as error:
             if not error.sent:
-                await self._undo(due, state)
+                await self._undo(due, status_values("provisioned"))
             raise
         except MnemosyneRefused:
-            await self._undo(due, state)
+            await self._undo(due, status_values("provisioned"))
             raise
         try:
             await self.changes.make(due.who, lambda session: self._store(session, due, state, jwt))
@@ -110,13 +119,6 @@ class Now:
             await redo(self.engine, due)
             raise
         log_action("rotated", due.who, state.id, state.name)
-
-    async def _settle_as_new(self, due: Due, state: State) -> None:
-        """Mnemosyne has lost the team: it is made again, with a new JWT."""
-        lost = State(state.id, state.name, "failed", None, state.pushed, state.believed, state.workspace_ids)
-        ended = await self._settle(due, lost)
-        if ended.error is not None:
-            raise MnemosyneAway(ended.error)
 
     async def _store(self, session: AsyncSession, due: Due, state: State, jwt: str) -> Decision[None]:
         values = jwt_values(self.settler.vault.seal(jwt))
@@ -126,16 +128,14 @@ class Now:
         await finish_own(session, due)
         return Decision(None, (Event("instance", "rotated", state.id, {"name": state.name}),))
 
-    async def _undo(self, due: Due, state: State, *, failed: bool = False) -> None:
-        """Nothing was replaced."""
-        values = status_values("failed", GONE) if failed else status_values("provisioned")
-        async with postgres_errors(), AsyncSession(self.engine) as session:
+    async def _undo(self, due: Due, values: Mapping[str, Any]) -> None:
+        """Nothing was replaced: write this status, and finish."""
+        async with writing(self.engine) as session:
             await write_in(session, due, values)
             await finish_own(session, due)
-            await session.commit()
 
     async def _find(self, instance_id: str) -> State:
         state = (await load(self.engine, [instance_id])).get(instance_id)
         if state is None:
-            raise NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+            raise no_instance(instance_id)
         return state

@@ -6,19 +6,17 @@ they would learn of its return that much later.
 
 import logging
 import time
-import uuid
 from contextlib import suppress
 
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import PallasError, Unavailable
-from pallas_postgres.engine import postgres_errors
-from workspaces.hooks.due import LONGEST_DELAY
+from pallas_postgres.engine import writing
+from workspaces.hooks.due import LONGEST_DELAY, reconciler
 from workspaces.hooks.reconciler import make_due_for_reconciler
 from workspaces.mnemosyne.errors import MnemosyneAway
 from workspaces.mnemosyne.teams import Teams
-from workspaces.model import Who
 from workspaces.tables import DueHook
 
 log = logging.getLogger(__name__)
@@ -66,9 +64,8 @@ class Outage:
         self._team, self._pause = None, min(LONGEST_DELAY, 2 * self._pause)
         log.info("Mnemosyne answers again")
         with suppress(Unavailable):
-            async with postgres_errors(), AsyncSession(self._engine) as session:
-                await make_due_for_reconciler(session, Who("reconciler", uuid.uuid4().hex))
+            async with writing(self._engine) as session:
+                await make_due_for_reconciler(session, reconciler())
                 waiting = select(DueHook.instance_id).where(DueHook.attempt > 0, DueHook.owner.is_(None))
                 due = update(DueHook).where(DueHook.instance_id.in_(waiting.with_for_update(skip_locked=True)))
                 await session.execute(due.values(due_at=func.clock_timestamp()))
-                await session.commit()

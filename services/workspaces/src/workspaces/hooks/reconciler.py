@@ -5,7 +5,6 @@ One replica at a time makes a cycle, which is one short transaction; the runners
 
 import asyncio
 import logging
-import uuid
 from contextlib import suppress
 from datetime import timedelta
 
@@ -15,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.types import Text
 
 from pallas_contracts.errors import Unavailable
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading, writing
 from workspaces.answers import SettingsView
-from workspaces.hooks.due import RECONCILE
+from workspaces.hooks.due import RECONCILE, count_waiting, reconciler
 from workspaces.live.hub import WORK, Hub
 from workspaces.metrics import Metrics
 from workspaces.model import Who
@@ -30,7 +29,6 @@ log = logging.getLogger(__name__)
 LOCK = 0x70616C6C7772
 """The advisory lock of whoever makes a cycle."""
 _LAST = "last_reconcile"
-ACCOUNT = "reconciler"
 LOOK_AGAIN_SECONDS = 1.0
 LOOKED_AFTER = timedelta(days=7)
 """How long a deleted team is looked after, in case Mnemosyne loses that it was deleted."""
@@ -80,22 +78,20 @@ class Reconciler:
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        async with postgres_errors(), AsyncSession(self._engine) as session:
+        async with writing(self._engine) as session:
             lock = func.pg_advisory_xact_lock if early else func.pg_try_advisory_xact_lock
             locked = await session.scalar(select(lock(LOCK)))
             if not early and not (locked and await self._is_time(session)):
                 return False
-            await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
+            await make_due_for_reconciler(session, reconciler())
             at = func.jsonb_build_object("at", func.clock_timestamp())
             last = insert(Setting).values(key=_LAST, value=at)
             await session.execute(last.on_conflict_do_update(index_elements=[Setting.key], set_={"value": at}))
-            await session.commit()
         return True
 
     async def _count(self) -> None:
         async with reading(self._engine) as session:
-            waiting = select(func.count()).select_from(DueHook).where(DueHook.hooks != [RECONCILE])
-            self._metrics.due_hooks.set(await session.scalar(waiting) or 0)
+            self._metrics.due_hooks.set(await count_waiting(session))
 
     async def _is_time(self, session: AsyncSession) -> bool:
         interval = (await stored_settings(session, self._defaults)).reconcile_interval
@@ -116,4 +112,4 @@ class Reconciler:
         """
         async with reading(self._engine) as session:
             attached = (await session.scalars(select(Assignment.pallas_instance_id).distinct())).all()
-        await self._refresher.refresh(Who(ACCOUNT, uuid.uuid4().hex), attached)
+        await self._refresher.refresh(reconciler(), attached)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.hooks.due import RECONCILE, Due
-from workspaces.hooks.state import State, Writer, believed_of, jwt_values, status_values
+from workspaces.hooks.state import State, believed_of, jwt_values, status_values, write
 from workspaces.mnemosyne.claims import jti_of
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
 from workspaces.mnemosyne.reading import Team
@@ -60,7 +61,7 @@ class Settler:
 
     teams: Teams
     vault: Vault
-    writer: Writer
+    engine: AsyncEngine
 
     async def settle(self, due: Due, state: State) -> Ended:
         """Provision the team if it is not, then push its workspaces.
@@ -145,7 +146,7 @@ class Settler:
         """
         who = ended.due.who
         ended.provisioning = True
-        await self.writer.write(ended.due, status_values("pending"))
+        await write(self.engine, ended.due, status_values("pending"))
         jwt = await self.teams.post(state.id, state.name, correlation=who.correlation)
         new = jwt is not None
         if jwt is None:
@@ -154,11 +155,11 @@ class Settler:
                 ended.values["believed"] = believed_of(team)
                 raise TeamGone(GONE)
             if self.is_current(state, team):
-                await self.writer.write(ended.due, status_values("provisioned"))
+                await write(self.engine, ended.due, status_values("provisioned"))
                 ended.provisioning = False
                 return False
             jwt = await self.teams.rotate(state.id, correlation=who.correlation)
-        await self.writer.write(ended.due, jwt_values(self.vault.seal(jwt)))
+        await write(self.engine, ended.due, jwt_values(self.vault.seal(jwt)))
         ended.provisioning = False
         ended.data |= {"jwt": "new", "changed": True}
         log_action("provisioned", who, state.id, state.name)

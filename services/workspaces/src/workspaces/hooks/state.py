@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
-from sqlalchemy.types import Text
 
 from pallas_contracts.errors import Superseded
 from pallas_contracts.message import utc_now
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading, writing
 from workspaces.hooks.due import Due
 from workspaces.live.hub import ALL, Hub
 from workspaces.mnemosyne.reading import Team
 from workspaces.model import TeamStatus
-from workspaces.tables import Assignment, PallasInstance
+from workspaces.tables import WORKSPACE_IDS, PallasInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,15 @@ async def load(engine: AsyncEngine, instance_ids: Collection[str]) -> dict[str, 
     Raises:
         Unavailable: Postgres cannot be used right now.
     """
-    ordered = func.array_agg(aggregate_order_by(Assignment.workspace_id, Assignment.workspace_id), type_=ARRAY(Text))
-    attached = select(ordered).where(Assignment.pallas_instance_id == PallasInstance.id).scalar_subquery()
-    found = select(PallasInstance, attached).where(PallasInstance.id.in_(instance_ids))
+    found = select(PallasInstance, WORKSPACE_IDS).where(PallasInstance.id.in_(instance_ids))
     async with reading(engine) as session:
         return {one.id: _state(one, ids) for one, ids in await session.execute(found)}
 
 
-def _state(one: PallasInstance, workspace_ids: Sequence[str] | None) -> State:
+def _state(one: PallasInstance, workspace_ids: Sequence[str]) -> State:
     status: Any = one.pallas_team_mnemosyne_status
     pushed = tuple(one.pushed_workspaces) if one.pushed_workspaces is not None else None
-    return State(one.id, one.name, status, one.team_jwt_encrypted, pushed, one.believed, tuple(workspace_ids or ()))
+    return State(one.id, one.name, status, one.team_jwt_encrypted, pushed, one.believed, tuple(workspace_ids))
 
 
 def believed_of(team: Team | None, *, jwt_is_current: bool | None = None) -> dict[str, Any]:
@@ -83,22 +79,15 @@ def jwt_values(sealed: str) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Writes into the rows of instances whose leases are held."""
+async def write(engine: AsyncEngine, due: Due, values: Mapping[str, Any]) -> None:
+    """Write into the row of an instance, in a transaction of its own.
 
-    engine: AsyncEngine
-
-    async def write(self, due: Due, values: Mapping[str, Any]) -> None:
-        """Write, in a transaction of its own.
-
-        Raises:
-            Superseded: the lease was lost, or the instance deleted.
-            Unavailable: Postgres cannot be used right now.
-        """
-        async with postgres_errors(), AsyncSession(self.engine) as session:
-            await write_in(session, due, values)
-            await session.commit()
+    Raises:
+        Superseded: the lease was lost, or the instance deleted.
+        Unavailable: Postgres cannot be used right now.
+    """
+    async with writing(engine) as session:
+        await write_in(session, due, values)
 
 
 async def write_in(session: AsyncSession, due: Due, values: Mapping[str, Any]) -> None:

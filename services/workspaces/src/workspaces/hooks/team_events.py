@@ -5,22 +5,22 @@ workspaces again. Without a broker, and with another Mnemosyne, the next cycle n
 """
 
 import logging
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.follow import follow
 from pallas_bus.transport.reads import Record
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
-from pallas_postgres.engine import postgres_errors, reading
-from workspaces.hooks.reconciler import ACCOUNT, make_due_for_reconciler
+from pallas_postgres.engine import reading, writing
+from workspaces.hooks.due import reconciler
+from workspaces.hooks.reconciler import make_due_for_reconciler
 from workspaces.hooks.state import load
 from workspaces.model import Who
 from workspaces.tables import Change, RetiredTeam
@@ -48,9 +48,8 @@ class TeamEvents:
         """The position after which to go on. At the start, and in a new stream, all teams are looked at instead."""
         if made == self._made and self._position <= last:
             return self._position
-        async with postgres_errors(), AsyncSession(self.engine) as session:
-            await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
-            await session.commit()
+        async with writing(self.engine) as session:
+            await make_due_for_reconciler(session, reconciler())
         self._made, self._position = made, last
         return last
 
@@ -64,9 +63,8 @@ class TeamEvents:
         if not await self._is_different(event):
             return
         log.info("a team was changed in Mnemosyne", extra={"team": event.id, "action": event.action})
-        async with postgres_errors(), AsyncSession(self.engine) as session:
+        async with writing(self.engine) as session:
             await make_due_for_reconciler(session, Who(event.actor, event.correlation), only=event.id)
-            await session.commit()
 
     async def _is_different(self, event: LifecycleChanged) -> bool:
         """Whether a team is ours, and was changed by others to what it should not be."""

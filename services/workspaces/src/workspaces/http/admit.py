@@ -7,8 +7,8 @@ unsafe methods need the CSRF token and must not come from another site.
 import hmac
 import logging
 import re
+from dataclasses import replace
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Scope
@@ -18,7 +18,7 @@ from pallas_runtime.front import Admitted, Limit
 from pallas_runtime.http.peers import name_caller
 from pallas_runtime.http.problems import problem
 from workspaces.access.attempts import TooManyLogins
-from workspaces.access.login import Access
+from workspaces.access.login import Logins
 from workspaces.access.origin import SAFE, is_cross_site
 from workspaces.http.paths import API, LOGIN
 from workspaces.model import Who
@@ -38,7 +38,7 @@ _LOGIN = Limit(4096)
 class Admission:
     """Decides about requests. It sets `who`, and `session` (None without a cookie), in the state of each."""
 
-    def __init__(self, access: Access, settings: WorkspacesSettings) -> None:
+    def __init__(self, access: Logins, settings: WorkspacesSettings) -> None:
         self._access = access
         self._settings = settings
 
@@ -50,44 +50,41 @@ class Admission:
         """
         name_caller(scope, self._settings.trusted_proxies)
         request = HTTPConnection(scope)
-        address = request.client.host if request.client else ""
-        path, nobody = scope["path"], Who(NOBODY, correlation, address)
+        nobody = Who(NOBODY, correlation, request.client.host if request.client else "")
+        path = scope["path"]
         if not (path == "/api" or path.startswith("/api/")):
             return Admitted({"who": nobody, "session": None}, None)
         if path == LOGIN:
-            refused = self._refuse_other_sites(scope, address)
-            return refused or Admitted({"who": nobody, "session": None}, _LOGIN)
+            return self._refuse_other_sites(request, nobody) or Admitted({"who": nobody, "session": None}, _LOGIN)
         if "authorization" in request.headers:
-            return await self._by_basic(scope, correlation, address)
-        return await self._by_cookie(request, scope, correlation, address)
+            return await self._by_basic(request, nobody)
+        return await self._by_cookie(request, nobody)
 
-    async def _by_basic(self, scope: Scope, correlation: str, address: str) -> Admitted | Response:
-        given = basic_of(Headers(scope=scope)["authorization"])
+    async def _by_basic(self, request: HTTPConnection, nobody: Who) -> Admitted | Response:
+        given = basic_of(request.headers["authorization"])
         try:
-            if given is None or not await self._access.by_basic(*given, address):
+            if given is None or not await self._access.by_basic(*given, nobody.address):
                 return unauthorized()
         except TooManyLogins as error:
             return too_many(error)
-        return Admitted({"who": Who(given[0], correlation, address), "session": None}, limit_of(scope))
+        return Admitted({"who": replace(nobody, account=given[0]), "session": None}, limit_of(request.scope))
 
-    async def _by_cookie(
-        self, request: HTTPConnection, scope: Scope, correlation: str, address: str
-    ) -> Admitted | Response:
+    async def _by_cookie(self, request: HTTPConnection, nobody: Who) -> Admitted | Response:
         session = await self._access.sessions.find(request.cookies.get(COOKIE, ""))
         if session is None:
             return unauthorized()
-        if scope["method"] not in SAFE:
-            if refused := self._refuse_other_sites(scope, address):
+        if request.scope["method"] not in SAFE:
+            if refused := self._refuse_other_sites(request, nobody):
                 return refused
             if not hmac.compare_digest(request.headers.get(CSRF, "").encode(), session.csrf.encode()):
-                log.warning("refused a request without the CSRF token", extra={"address": address})
+                log.warning("refused a request without the CSRF token", extra={"address": nobody.address})
                 return problem(403, "the CSRF token is missing or wrong: load the page again", "bad_csrf")
-        return Admitted({"who": Who(session.account, correlation, address), "session": session}, limit_of(scope))
+        return Admitted({"who": replace(nobody, account=session.account), "session": session}, limit_of(request.scope))
 
-    def _refuse_other_sites(self, scope: Scope, address: str) -> Response | None:
-        if scope["method"] in SAFE or not is_cross_site(Headers(scope=scope), self._settings.public_url):
+    def _refuse_other_sites(self, request: HTTPConnection, nobody: Who) -> Response | None:
+        if request.scope["method"] in SAFE or not is_cross_site(request.headers, self._settings.public_url):
             return None
-        log.warning("refused a request from a page of another site", extra={"address": address})
+        log.warning("refused a request from a page of another site", extra={"address": nobody.address})
         return problem(403, "the request comes from a page of another site", "cross_site")
 
 

@@ -1,6 +1,7 @@
 """Serves the console: the files of `console`, and its `index.html` at every path that is not a file.
 
-`index.html` names its files below `/assets/{version}/`, so browsers keep them until one of them changes.
+`index.html` names its files below `/assets/{version}/`, so browsers keep them until one of them changes. Files of
+`bundle` are served in place of those of the same name, as long as they were made of the sources that are there.
 """
 
 import gzip
@@ -24,6 +25,8 @@ ASSETS = "/assets/"
 READ_SECONDS = 1.0
 """How often it is looked whether files have changed, while there are requests."""
 INDEX = "index.html"
+BUNDLE, SOURCES = "bundle", "sources"
+"""The folder of the bundle, and its file with the checksum of what it was made of."""
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -60,7 +63,12 @@ class Console:
         self._root = root
         self._files = dict[str, _File]()
         self._read_changed()
-        self._index = self._made_index()
+        self._choose()
+
+    @property
+    def sources(self) -> str:
+        """The checksum of all files that are not of the bundle."""
+        return _checksum({name: file for name, file in self._files.items() if not name.startswith(f"{BUNDLE}/")})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -71,14 +79,14 @@ class Console:
         if scope["method"] not in ("GET", "HEAD"):
             return problem(405, "method not allowed", "method")
         if time.monotonic() - self._read_at >= READ_SECONDS and self._read_changed():
-            self._index = self._made_index()
+            self._choose()
         if not path.startswith(ASSETS):
             return self._sent(self._index, scope, "no-cache")
         given, _, name = path.removeprefix(ASSETS).partition("/")
-        if given == self._version and (found := self._files.get(name)):
+        if given == self._version and (found := self._served.get(name)):
             return self._sent(found, scope, "public, max-age=31536000, immutable")
         # A page of another version gets what there is now, and asks again.
-        found = self._files.get(path.removeprefix(ASSETS)) or self._files.get(name)
+        found = self._served.get(path.removeprefix(ASSETS)) or self._served.get(name)
         return self._sent(found, scope, "no-cache") if found else problem(404, "no such file", "not_found")
 
     def _read_changed(self) -> bool:
@@ -97,13 +105,16 @@ class Console:
                 changed = True
         return changed
 
-    def _made_index(self) -> _File:
-        """The page, with the version of the files in their addresses."""
-        tags = "".join(f"{name}{file.etag}" for name, file in sorted(self._files.items()))
-        self._version = hashlib.sha256(tags.encode()).hexdigest()[:12]
-        index = self._files.get(INDEX)
+    def _choose(self) -> None:
+        """Choose what is served, and make the page, with the version of the files in their addresses."""
+        bundle = {Path(name).name: file for name, file in self._files.items() if name.startswith(f"{BUNDLE}/")}
+        made_of = bundle.get(SOURCES)
+        current = made_of is not None and made_of.content.decode() == self.sources
+        self._served = self._files | bundle if current else self._files
+        self._version = _checksum(self._served)[:12]
+        index = self._served.get(INDEX)
         text = index.content if index else _NO_CONSOLE
-        return _made(INDEX, text.replace(ASSETS.encode(), f"{ASSETS}{self._version}/".encode()), (0, 0))
+        self._index = _made(INDEX, text.replace(ASSETS.encode(), f"{ASSETS}{self._version}/".encode()), (0, 0))
 
     def _sent(self, file: _File, scope: Scope, caching: str) -> Response:
         asked = Headers(scope=scope)
@@ -114,6 +125,11 @@ class Console:
         content = file.packed if packed else file.content
         headers |= {"content-encoding": "gzip"} if packed else {}
         return Response(content, 200, headers, media_type=file.kind)
+
+
+def _checksum(files: Mapping[str, _File]) -> str:
+    tags = "".join(f"{name}{file.etag}" for name, file in sorted(files.items()))
+    return hashlib.sha256(tags.encode()).hexdigest()
 
 
 def _made(name: str, content: bytes, stamp: tuple[int, int]) -> _File:

@@ -1,5 +1,6 @@
 """Fields of requests. Errors name the field and the reason."""
 
+import unicodedata
 from typing import Annotated
 from uuid import UUID
 
@@ -15,6 +16,8 @@ def _one_line(value: str) -> str:
     text = line(value, LONGEST_NAME)
     if not text or len(value.strip()) > LONGEST_NAME:
         raise ValueError(f"must be a text of 1 to {LONGEST_NAME} characters")
+    if not any(character.isprintable() and unicodedata.category(character)[0] not in "ZM" for character in text):
+        raise ValueError("must have a character that can be seen")
     return text
 
 
@@ -28,12 +31,14 @@ type Name = Annotated[str, AfterValidator(_one_line)]
 """A name that people see."""
 type Token = Annotated[str, Field(max_length=8192), AfterValidator(_header)]
 type PlainId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-type WorkspaceId = Annotated[str, Path(min_length=1, max_length=64)]
-type InstanceId = Annotated[str, Path(min_length=1, max_length=64)]
+type NewId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$")]
+"""Not `.` or `..`, which no address can end with."""
+type WorkspaceId = Annotated[PlainId, Path()]
+type InstanceId = Annotated[PlainId, Path()]
 
 
 class Body(BaseModel):
-    """The body of a request."""
+    """The body or the query of a request, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +67,7 @@ class NewWorkspace(Body):
     """A workspace to create. Without an `id` it gets one."""
 
     name: Name
-    id: PlainId | None = None
+    id: NewId | None = None
 
 
 class WorkspaceChange(Body):
@@ -74,7 +79,7 @@ class WorkspaceChange(Body):
 class AttachedIds(Body):
     """The teams to attach, and no others."""
 
-    instance_ids: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=1000)]
+    instance_ids: Annotated[list[PlainId], Field(max_length=1000)]
 
 
 class SettingsChange(Body):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from workspaces.answers import HookRuns
 from workspaces.handlers import hook_runs
+from workspaces.http.fields import PlainId
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
@@ -17,7 +18,7 @@ def hooks_router(parts: Parts) -> APIRouter:
 
     @router.get("")
     async def list_runs(
-        instance_id: Annotated[str | None, Query(max_length=64)] = None,
+        instance_id: PlainId | None = None,
         before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> HookRuns:

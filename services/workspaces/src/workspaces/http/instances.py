@@ -35,8 +35,9 @@ def instances_router(parts: Parts) -> APIRouter:
     @router.patch("/{instance_id}")
     async def change(instance_id: InstanceId, body: InstanceChange, who: Sender) -> InstanceView:
         """Rename an instance, move it to another registry, or replace the token that its agents are sent."""
-        change = instances.Change(body.name, body.agent_token, body.registry_url)
-        return await instances.change_instance(control, who, instance_id, change)
+        return await instances.change_instance(
+            control, who, instance_id, name=body.name, registry_url=body.registry_url, agent_token=body.agent_token
+        )
 
     @router.delete("/{instance_id}", status_code=204)
     async def delete(instance_id: InstanceId, who: Sender) -> None:

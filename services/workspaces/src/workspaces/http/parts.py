@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from workspaces.access.login import Access
+from workspaces.access.login import Logins
 from workspaces.agents.start import Agents
 from workspaces.changes.make import Changes
 from workspaces.chat.room import Chat
@@ -30,7 +30,7 @@ class Parts:
     changes: Changes
     hub: Hub
     metrics: Metrics
-    access: Access
+    access: Logins
     control: Control
     agents: Agents
     chat: Chat

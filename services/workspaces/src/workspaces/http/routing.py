@@ -11,7 +11,6 @@ from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
 from workspaces.http.events import events_router
 from workspaces.http.hooks import hooks_router
-from workspaces.http.icons import icons_router
 from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
@@ -19,6 +18,7 @@ from workspaces.http.messages import messages_router
 from workspaces.http.parts import Parts
 from workspaces.http.paths import API
 from workspaces.http.settings import settings_router
+from workspaces.http.streams import with_sessions
 from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
 
@@ -27,7 +27,6 @@ ROUTERS = (
     instances_router,
     workspaces_router,
     agents_router,
-    icons_router,
     conversations_router,
     messages_router,
     images_router,
@@ -58,7 +57,8 @@ REFUSALS = refusals(
 
 def make_http(parts: Parts) -> ASGIApp:
     """The ASGI application."""
-    api, console = make_api(parts), Console()
+    api = with_sessions(make_api(parts), parts.access.sessions, parts.hub)
+    console = Console()
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["path"] == "/api" or scope["path"].startswith("/api/")

@@ -7,12 +7,13 @@ from typing import Annotated, override
 
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, field_validator
 
 from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State
 from pallas_contracts.ids import Token
 from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnView
+from workspaces.http.fields import Body
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 from workspaces.turns.again import Again
@@ -37,10 +38,9 @@ type Moment = Annotated[AwareDatetime, AfterValidator(_in_range)]
 type Word = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class Wanted(BaseModel):
+class Wanted(Body):
     """Which turns are wanted; `caller` is a part of `type:id`."""
 
-    model_config = ConfigDict(extra="forbid")
     team: Token | None = None
     agent: Token | None = None
     caller: Word | None = None
@@ -72,10 +72,9 @@ class Listed(Wanted):
         return until
 
 
-class Changes(BaseModel):
+class Changes(Body):
     """What is different when a turn is executed again; `confirmed`: tools may be called again."""
 
-    model_config = ConfigDict(extra="forbid")
     model: Annotated[str, Field(max_length=200, pattern=r"^[!-~]+$")] | None = None
     agent: Token | None = None
     confirmed: bool = False

@@ -16,7 +16,10 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from pallas_postgres.engine import DRIVER_ERRORS
+from workspaces.live.backlog import MOST_WAITING, Backlog
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +29,6 @@ RESYNC = "resync"
 CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
-MOST_WAITING = 1_000
-"""How many items may wait for one reader, or for the connection. More of them become a `resync`."""
 CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 5.0, 0.5
 
 
@@ -40,50 +41,13 @@ class Live:
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Subscription(AsyncIterator[Live]):
-    """What a reader has not read yet. It ends when the hub closes."""
-
-    def __init__(self, topics: tuple[str, ...]) -> None:
-        self.topics = topics
-        self._waiting = deque[Live]()
-        self._some = asyncio.Event()
-        self._closed = False
-
-    def put(self, item: Live) -> None:
-        """Add an item. A reader that is too slow gets `resync` instead of what waits."""
-        if len(self._waiting) < MOST_WAITING:
-            self._waiting.append(item)
-            self._some.set()
-        else:
-            self.resync()
-
-    def resync(self) -> None:
-        """Tell the reader that it may have missed something."""
-        self._waiting.clear()
-        self._waiting.extend(Live(topic, RESYNC) for topic in self.topics)
-        self._some.set()
-
-    def close(self) -> None:
-        """End, after what waits."""
-        self._closed = True
-        self._some.set()
-
-    async def __anext__(self) -> Live:
-        while not self._waiting:
-            if self._closed:
-                raise StopAsyncIteration
-            self._some.clear()
-            await self._some.wait()
-        return self._waiting.popleft()
-
-
 class Hub:
     """Tells and subscribes. `url` is the libpq address of the database. Run `run` in a task."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._origin = uuid.uuid4().hex
-        self._readers = dict[str, set[Subscription]]()
+        self._readers = dict[str, set[Backlog[Live]]]()
         self._sending = deque[str]()
         self._some = asyncio.Event()
         self._closed = False
@@ -99,7 +63,7 @@ class Hub:
         self._some.set()
 
     @staticmethod
-    async def tell_in(session: AsyncSession, topic: str, kind: str, data: dict[str, Any]) -> None:
+    async def tell_in(session: AsyncSession | AsyncConnection, topic: str, kind: str, data: dict[str, Any]) -> None:
         """Tell it to all replicas, this one included, when the transaction of the session is committed."""
         await session.execute(
             text("select pg_notify(:channel, :payload)"),
@@ -109,7 +73,7 @@ class Hub:
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:
         """Iterate over what is told about these topics from now on."""
-        reader = Subscription(topics)
+        reader = Backlog(*(Live(topic, RESYNC) for topic in topics))
         if self._closed and WORK not in topics:
             reader.close()
         for topic in topics:
@@ -138,7 +102,7 @@ class Hub:
         while True:
             try:
                 await self._serve()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (OSError, TimeoutError, *DRIVER_ERRORS) as error:
                 reason = type(error).__name__
             else:
                 reason = "closed"
@@ -201,7 +165,7 @@ class Hub:
         for reader in self._readers.get(item.topic, ()):
             reader.put(item)
 
-    def _all_readers(self) -> set[Subscription]:
+    def _all_readers(self) -> set[Backlog[Live]]:
         return {reader for readers in self._readers.values() for reader in readers}
 
 

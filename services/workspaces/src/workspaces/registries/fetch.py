@@ -11,8 +11,8 @@ from pydantic_core import from_json
 from pallas_contracts.errors import BadGateway, Rejected
 from pallas_runtime.http.guard import Forbidden
 from workspaces.origins import Origins, reached
-from workspaces.registries.guard import GuardedTransport
 from workspaces.registries.policy import Policy
+from workspaces.registries.read import Listing, read_document
 from workspaces.registries.urls import FIELD, document_url
 
 SECONDS = 5.0
@@ -29,9 +29,7 @@ class RegistryUnreachable(BadGateway):
 
 def open_client(policy: Policy) -> httpx2.AsyncClient:
     """A client for registries. It follows no redirect by itself."""
-    return httpx2.AsyncClient(
-        transport=GuardedTransport(policy), timeout=SECONDS, trust_env=False, follow_redirects=False
-    )
+    return httpx2.AsyncClient(transport=policy.transport(), timeout=SECONDS, trust_env=False, follow_redirects=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class Fetcher:
     policy: Policy
     origins: Origins = ()
 
-    async def fetch(self, base: str) -> Any:
-        """The JSON document of the registry at `base`.
+    async def fetch(self, base: str) -> Listing:
+        """What the registry at `base` offers.
 
         Raises:
             RegistryUnreachable: it does not answer in time, or not with a document.
@@ -52,13 +50,18 @@ class Fetcher:
         """
         try:
             async with asyncio.timeout(SECONDS):
-                return _parse(await self._get(httpx2.URL(reached(document_url(base), self.origins))))
+                body = await self._get(httpx2.URL(reached(document_url(base), self.origins)))
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise RegistryUnreachable(f"the registry did not answer within {SECONDS:g} s") from error
         except httpx2.TransportError as error:
             if _is_forbidden(error):
                 raise _forbidden() from error
             raise RegistryUnreachable(f"the registry cannot be reached: {_reason(error)}") from error
+        try:
+            document: Any = from_json(body)
+        except ValueError as error:
+            raise _bad("the document is not JSON") from error
+        return read_document(document, self.policy)
 
     async def _get(self, url: httpx2.URL) -> bytes:
         host = url.host
@@ -100,13 +103,6 @@ async def _read(answer: httpx2.Response) -> bytes:
         else:
             return bytes(body)
     raise _bad(f"the document is larger than {LARGEST // 1024 // 1024} MiB")
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return from_json(body)
-    except ValueError as error:
-        raise _bad("the document is not JSON") from error
 
 
 def _is_forbidden(error: BaseException | None) -> bool:

@@ -7,8 +7,11 @@ the request comes from this machine: link-local addresses, among them those wher
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
 
-type Address = IPv4Address | IPv6Address
+from pallas_runtime.http.guard import Address, GuardedTransport
+from workspaces.certificates import trusted
+
 type Network = IPv4Network | IPv6Network
 
 _METADATA = tuple(map(ip_network, ("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32")))
@@ -36,6 +39,10 @@ class Policy:
             return self.allows(ip_address(host.strip("[]").partition("%")[0]))
         except ValueError:
             return True
+
+    def transport(self, **options: Any) -> GuardedTransport:
+        """A transport whose connections are allowed; `options` are those of `GuardedTransport`."""
+        return GuardedTransport(self.allows, ssl_context=trusted(), **options)
 
 
 _BROADCAST = ip_address("255.255.255.255")

@@ -9,11 +9,10 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_postgres.engine import reading, writing
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.model import Who
 from workspaces.registries.fetch import Fetcher
-from workspaces.registries.read import Listing, read_document
 from workspaces.registries.store import listing_values, store_fetches, store_listing
 from workspaces.tables import PallasInstance
 
@@ -27,15 +26,6 @@ class Refresher:
     engine: AsyncEngine
     changes: Changes
     fetcher: Fetcher
-
-    async def fetch(self, base: str) -> Listing:
-        """What the registry at `base` offers.
-
-        Raises:
-            RegistryUnreachable: it does not answer, or not with its document.
-            Rejected: it is not allowed, or its document is none.
-        """
-        return read_document(await self.fetcher.fetch(base), self.fetcher.policy)
 
     async def refresh(self, who: Who, instance_ids: Collection[str]) -> dict[str, str | None]:
         """Fetch the registries of these instances, ten at once. Returns a warning for each, None if it went well.
@@ -51,16 +41,16 @@ class Refresher:
         async with anyio.create_task_group() as tasks:
             for one in known:
                 tasks.start_soon(self._refresh, who, one, slots)
-        failed = {one.id: one.warning for one in known if one.warning is not None and one.warning != one.before}
-        async with postgres_errors(), AsyncSession(self.engine) as session:
-            await store_fetches(session, [one.id for one in known if one.same], failed)
-            await session.commit()
+        kept = [one for one in known if one.same or one.warning is not None]
+        errors = {one.id: one.warning for one in kept if one.warning != one.before}
+        async with writing(self.engine) as session:
+            await store_fetches(session, [one.id for one in known if one.same], errors)
         return {one.id: one.warning for one in known}
 
     async def _refresh(self, who: Who, one: "_Known", slots: anyio.CapacityLimiter) -> None:
         async with slots:
             try:
-                listing = await self.fetch(one.base)
+                listing = await self.fetcher.fetch(one.base)
             except PallasError as error:
                 one.warning = error.message
                 return

@@ -33,14 +33,14 @@ async def store_listing(session: AsyncSession, instance_id: str, listing: Listin
     return True
 
 
-async def store_fetches(session: AsyncSession, unchanged: Collection[str], failed: Mapping[str, str]) -> None:
-    """Store that these registries have the same agents as before, and that these could not be fetched, with why."""
+async def store_fetches(session: AsyncSession, unchanged: Collection[str], errors: Mapping[str, str | None]) -> None:
+    """Store that these registries offer the same as before, and the errors of fetching that are new or have ended."""
     if unchanged:
         same = update(PallasInstance).where(PallasInstance.id.in_(unchanged))
-        await session.execute(same.values(last_fetched_at=func.clock_timestamp(), last_fetch_error=None))
-    for instance_id, reason in sorted(failed.items()):
+        await session.execute(same.values(last_fetched_at=func.clock_timestamp()))
+    for instance_id, error in sorted(errors.items()):
         row = update(PallasInstance).where(PallasInstance.id == instance_id)
-        await session.execute(row.values(last_fetch_error=reason))
+        await session.execute(row.values(last_fetch_error=error))
         await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
 
 

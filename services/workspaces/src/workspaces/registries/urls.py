@@ -27,6 +27,8 @@ def normal_url(given: str) -> str:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError) as error:
         raise _bad("is not an address") from error
+    if not url.path.isprintable():
+        raise _bad("is not an address")
     if url.scheme not in ("http", "https") or not url.host:
         raise _bad("must begin with http:// or https:// and name a host")
     if url.userinfo:

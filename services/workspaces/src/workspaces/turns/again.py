@@ -16,8 +16,6 @@ log = logging.getLogger(__name__)
 
 CALLER = Principal(type="peer", id="pallas-console")
 """The caller of a turn that is executed again from the console."""
-
-
 _OFFLINE = "offline"
 """The model that every team has."""
 

@@ -6,7 +6,7 @@ told to load its list again. As long as nobody looks, the broker sends nothing.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record
 from pallas_contracts.errors import Unavailable
 from workspaces.answers import TurnLine
+from workspaces.live.backlog import Backlog
 from workspaces.turns.broker import Broker
 from workspaces.turns.views import line_of
 
@@ -26,49 +27,9 @@ PAUSE = 0.1
 """Seconds between two flushes."""
 MOST_AT_ONCE = 200
 """Turns that are told in one flush. Of more, readers load their list again."""
-MOST_WAITING = 1_000
-"""Lines that wait for one slow reader."""
 MOST_KNOWN = 5_000
 """Turns that have not ended and whose messages are remembered."""
 RESYNC_PAUSE = 1.0
-
-
-@dataclass(eq=False)
-class Reader(AsyncIterator[TurnLine | None]):
-    """What one reader has yet to be told; None: load the list again. It ends when it is closed."""
-
-    wanted: TurnFilter
-    _waiting: list[TurnLine | None] = field(default_factory=list["TurnLine | None"])
-    _some: asyncio.Event = field(default_factory=asyncio.Event)
-    _closed: bool = False
-
-    def put(self, turn: TurnHistory, line: TurnLine) -> None:
-        """Tell it about a turn, if it matches."""
-        if not _concerns(self.wanted, turn):
-            return
-        if len(self._waiting) >= MOST_WAITING:
-            self.resync()
-        elif self._waiting[:1] != [None]:
-            self._waiting.append(line)
-            self._some.set()
-
-    def resync(self) -> None:
-        """Tell it to load its list again, instead of all that waits."""
-        self._waiting[:] = [None]
-        self._some.set()
-
-    def close(self) -> None:
-        """End."""
-        self._closed = True
-        self._some.set()
-
-    async def __anext__(self) -> TurnLine | None:
-        while not self._waiting:
-            if self._closed:
-                raise StopAsyncIteration
-            self._some.clear()
-            await self._some.wait()
-        return self._waiting.pop(0)
 
 
 def _concerns(wanted: TurnFilter, turn: TurnHistory) -> bool:
@@ -78,6 +39,10 @@ def _concerns(wanted: TurnFilter, turn: TurnHistory) -> bool:
     if wanted.caller is not None and wanted.caller not in (turn.caller or ""):
         return False
     return wanted.state in (None, "waiting", "running", turn.state)
+
+
+type Reader = Backlog[TurnLine | None]
+"""What one reader has yet to be told; None: load the list again."""
 
 
 async def _close(reader: Reader, stopping: asyncio.Event) -> None:
@@ -90,7 +55,7 @@ class LiveTurns:
     """Follows turns while there are readers."""
 
     broker: Broker
-    _readers: set[Reader] = field(default_factory=set[Reader])
+    _readers: dict[Reader, TurnFilter] = field(default_factory=dict[Reader, TurnFilter])
     _known: dict[str, TurnHistory] = field(default_factory=dict[str, TurnHistory])
     _changed: dict[str, TurnHistory] = field(default_factory=dict[str, TurnHistory])
     _lost: bool = False
@@ -106,16 +71,16 @@ class LiveTurns:
         Raises:
             Unavailable: there is no broker (`no_broker`).
         """
-        reader = Reader(wanted)
+        reader: Reader = Backlog(None)
         async with self._starting:
             await self._watch(self.broker.need())
-            self._readers.add(reader)
+            self._readers[reader] = wanted
         closing = asyncio.create_task(_close(reader, stopping))
         try:
             yield reader
         finally:
             closing.cancel()
-            self._readers.discard(reader)
+            del self._readers[reader]
             async with self._starting:
                 if not self._readers:
                     self._bus = None
@@ -176,9 +141,10 @@ class LiveTurns:
             await asyncio.sleep(RESYNC_PAUSE)
             return
         lines = [(turn, line_of(turn)) for turn in changed.values()]
-        for reader in self._readers:
+        for reader, wanted in self._readers.items():
             for turn, line in lines:
-                reader.put(turn, line)
+                if _concerns(wanted, turn):
+                    reader.put(line)
 
     async def _completed(self, bus: Bus, turns: dict[str, TurnHistory]) -> bool:
         """Read what turns that began before the first reader lack. False: that is not possible."""

@@ -19,8 +19,6 @@ from workspaces.turns.views import line_of, view_of
 
 MOST_CONTENT = 32 * 1024 * 1024
 """Bytes of content that are read of one turn. Of a turn with more, only how it ended is shown."""
-
-
 MOST_SECONDS = 1.5
 """Seconds of searching for one page. What a filter seldom finds is found page by page."""
 

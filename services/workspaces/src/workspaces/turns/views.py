@@ -38,7 +38,6 @@ def line_of(turn: TurnHistory) -> TurnLine:
         took_ms=_ms_between(asked, ended),
         attempts=attempts,
         worker=last.claim.worker if last is not None else None,
-        model=_model(turn),
         replay_of=turn.replay_of,
     )
 
@@ -49,6 +48,7 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     found, refused, request = content_of(turn), why_no_replay(turn), turn.request or turn.kept
     return TurnView(
         turn=line_of(turn),
+        model=_model(turn),
         parent_id=request.parent if request is not None else None,
         bars=bars_of(entries, began),
         times=_times(times_of(entries), _so_far(turn)),

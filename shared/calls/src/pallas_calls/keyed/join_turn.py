@@ -35,13 +35,16 @@ async def join_turn(
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
             found = await find_turn(bus, request, position)
-            return await _answer(feeds, request, found, text) if found is not None else None
+            return await answer_found(feeds, request, found, text=text) if found is not None else None
     except (TimeoutError, Unavailable) as error:
         log.warning("cannot find the turn in time", extra={"turn": request.turn_id, "reason": str(error)})
         return replace(not_confirmed(request), turn_id=None)
 
 
-async def _answer(feeds: TurnFeeds, request: TurnRequested, found: TurnFound, text: bool) -> Submitted | Refusal:
+async def answer_found(
+    feeds: TurnFeeds, request: TurnRequested, found: TurnFound, *, text: bool = False
+) -> Submitted | Refusal:
+    """Follow a turn that was found, or say why it cannot be followed."""
     if found.digest is not None and found.digest != request.digest:
         return Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
     if found.cancelled is not None and not found.ended:

@@ -28,9 +28,11 @@ export function Composer({ place, agents, running = "", cancel, send }) {
   const blind = pictures.length > 0 && agent && !agent.capabilities.vision;
   const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0);
 
+  // As soon as it can be written in, unless the focus is somewhere already. Touch would open a keyboard.
+  const write = () => void (matchMedia("(pointer: fine)").matches && box.current?.focus());
   useEffect(() => {
-    if (matchMedia("(pointer: fine)").matches) box.current?.focus();
-  }, [place]);
+    if (document.activeElement === document.body || document.activeElement?.id === "main") write();
+  }, [place, barred]);
   useLayoutEffect(() => {
     if (!box.current || CSS.supports("field-sizing", "content")) return;
     box.current.style.height = "auto";
@@ -93,7 +95,7 @@ export function Composer({ place, agents, running = "", cancel, send }) {
       ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${without} />`}
       <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text}
         disabled=${barred} onInput=${valueTo(type)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
-      <div class="composer-foot"><${AgentPicker} agents=${agents} /><span class="grow" />
+      <div class="composer-foot"><${AgentPicker} agents=${agents} onPicked=${() => setTimeout(write)} /><span class="grow" />
         <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${choose} />
         <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
         ${running ? html`<${Stop} onClick=${once(cancel)} />` : html`<${Send} disabled=${!ready} />`}</div>

@@ -70,14 +70,5 @@ function Actions({ view, agents }) {
     ${broken && elsewhere && html`<${Button} small kind="quiet" onClick=${retryElsewhere}>Retry with ${elsewhere.title}<//>`}
     ${view.content && html`<${Copy} text=${view.content} label="Copy the answer" />`}
     ${view.turn_id && session.value?.turns && html`<a class="explain" href=${`/turns/${view.turn_id}`}>
-      <${Icon} name="activity" size=${14} />Explain this answer</a>`}
-    <${Tokens} usage=${view.usage} /></footer>`;
-}
-
-/** @param {{usage: Record<string, unknown> | null}} props */
-function Tokens({ usage }) {
-  const [input, output] = [usage?.input_tokens, usage?.output_tokens];
-  if (typeof input !== "number" || typeof output !== "number") return null;
-  return html`<span class="faint tokens" title="Tokens that the model has read and written">
-    ${input.toLocaleString("en")} → ${output.toLocaleString("en")} tokens</span>`;
+      <${Icon} name="activity" size=${14} />Explain this answer</a>`}</footer>`;
 }

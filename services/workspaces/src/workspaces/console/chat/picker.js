@@ -20,18 +20,22 @@ export function AgentIcon({ icon, size = 20 }) {
 const Vision = () => html`<span class="vision" title="Can see images">
   <${Icon} name="eye" size=${14} /><span class="visually-hidden">can see images</span></span>`;
 
-/** @param {{agents: import("./agents.js").Agents}} props */
-export function AgentPicker({ agents }) {
+/** @param {{agents: import("./agents.js").Agents, onPicked: () => void}} props */
+export function AgentPicker({ agents, onPicked }) {
   const picker = agents.picker.value;
   const agent = agents.agent.value;
   if (!picker) return html`<span class="picker-wait" />`;
   if (!picker.agents.length) return null;
   const options = picker.agents.map((each) => ({ value: keyOf(each), text: `${each.label} ${each.description ?? ""}`, agent: each }));
   const label = agent ? `Agent: ${agent.label}, ${healthOf(agent.health).word}` : "Agent";
+  const pick = (/** @type {Option} */ option) => {
+    agents.pick(option.agent);
+    onPicked();
+  };
   const shown = agent && html`<${AgentIcon} icon=${agent.icon} />
     <span class="ellipsis" dir="auto">${agent.label}</span><${HealthBadge} health=${agent.health} />`;
   return html`<${Combobox} up label=${label} placeholder="Find an agent…" options=${options} value=${agents.picked.value}
-    shown=${shown ?? "Pick an agent"} render=${Choice} onPick=${(/** @type {Option} */ option) => agents.pick(option.agent)} />`;
+    shown=${shown ?? "Pick an agent"} render=${Choice} onPick=${pick} />`;
 }
 
 /** @typedef {{agent: AgentView}} Option */

@@ -1,26 +1,20 @@
 // The dialog that registers a Pallas instance by the URL of its registry.
-import { html, useId, useState } from "../lib.js";
-import { ApiError, post, sentence } from "../api.js";
+import { html, useId } from "../lib.js";
+import { post, sentence } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
+import { useWork } from "./load.js";
 import { Dialog } from "./dialog.js";
 
 /** @param {{onClose: () => void, onAdded: (instance: import("../answers").InstanceView) => void}} props */
 export function AddInstance({ onClose, onAdded }) {
   const id = useId();
-  const [busy, setBusy] = useState(false);
-  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
-  const add = async (/** @type {SubmitEvent} */ event) => {
+  const { busy, fault, run } = useWork();
+  const add = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
     const value = (/** @type {string} */ name) => String(form.get(name) ?? "").trim() || undefined;
-    setBusy(true);
-    setFault(null);
-    try {
-      onAdded(await post("/pallas", { registry_url: value("registry_url"), name: value("name"), agent_token: value("agent_token"), id: value("id") }));
-    } catch (error) {
-      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
-      setBusy(false);
-    }
+    const wanted = { registry_url: value("registry_url"), name: value("name"), agent_token: value("agent_token"), id: value("id") };
+    void run(async () => onAdded(await post("/pallas", wanted)));
   };
   const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
   const elsewhere = fault && !["registry_url", "name", "agent_token", "id"].includes(fault.field ?? "");

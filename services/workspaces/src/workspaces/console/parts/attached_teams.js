@@ -1,9 +1,9 @@
 // Attached Teams: which instances a workspace may use. Nothing changes until Save, which says what happened.
-import { html, useState } from "../lib.js";
-import { get, path, put, sentence } from "../api.js";
+import { counted, html, useState, valueTo } from "../lib.js";
+import { get, path, put } from "../api.js";
 import { Banner, Button, Empty, HealthBadge, Icon } from "./basic.js";
-import { StatusPill, counted } from "./instance.js";
-import { Loading, useLoaded } from "./load.js";
+import { StatusPill } from "./instance.js";
+import { Loading, useLoaded, useWork } from "./load.js";
 
 /** @typedef {import("../answers").InstanceView} Instance */
 /** @typedef {import("../answers").WorkspaceView} Workspace */
@@ -14,8 +14,7 @@ import { Loading, useLoaded } from "./load.js";
 export function AttachedTeams({ workspace, onSaved }) {
   const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
   const [wishes, setWishes] = useState(/** @type {ReadonlyMap<string, boolean>} */ (new Map()));
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
+  const { busy, error, run } = useWork();
   const [done, setDone] = useState(/** @type {{text: string, warnings: One[]} | null} */ (null));
   const known = loaded.data ?? [];
   const before = new Set(workspace.instance_ids);
@@ -27,20 +26,13 @@ export function AttachedTeams({ workspace, onSaved }) {
     setDone(null);
     setWishes(new Map(wishes).set(id, !chosen.has(id)));
   };
-  const save = async () => {
-    setBusy(true);
-    setError("");
-    try {
-      /** @type {Attached} */
-      const after = await put(path`/workspaces/${workspace.id}/pallas`, { instance_ids: [...chosen] });
-      onSaved({ ...workspace, instance_ids: after.instances.map((each) => each.instance_id) });
-      setWishes(new Map());
-      setDone(outcome(after, attach, detach));
-    } catch (fault) {
-      setError(sentence(fault));
-    }
-    setBusy(false);
-  };
+  const save = () => run(async () => {
+    /** @type {Attached} */
+    const after = await put(path`/workspaces/${workspace.id}/pallas`, { instance_ids: [...chosen] });
+    onSaved({ ...workspace, instance_ids: after.instances.map((each) => each.instance_id) });
+    setWishes(new Map());
+    setDone(outcome(after, attach, detach));
+  });
   return html`<section class="card" aria-labelledby="teams-title" id="teams">
     <header><div class="grow"><h2 id="teams-title">Attached Teams</h2><p class="muted">All agents of an attached team can be picked in this workspace, and may read its libraries.</p></div></header>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !known.length
@@ -62,7 +54,7 @@ function Choice({ instances, chosen, before, onToggle }) {
   const text = (/** @type {Instance} */ each) => [each.name, each.registry_url, ...each.agents.map((agent) => agent.title)].join(" ").toLowerCase();
   const found = instances.filter((each) => words.every((word) => text(each).includes(word)));
   return html`${instances.length > 5 && html`<div class="search"><${Icon} name="search" /><input type="search" placeholder="Find a team or an agent" aria-label="Find a team or an agent" value=${wanted}
-      onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.target).value)} /></div>`}
+      onInput=${valueTo(setWanted)} /></div>`}
     <ul class="choice">${found.map((each) => html`<li key=${each.id} class=${chosen.has(each.id) !== before.has(each.id) ? "changed" : ""}><label>
       <input type="checkbox" checked=${chosen.has(each.id)} onChange=${() => onToggle(each.id)} />
       <span class="grow"><span class="agent-title" dir="auto">${each.name}</span>

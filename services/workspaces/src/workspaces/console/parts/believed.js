@@ -1,8 +1,9 @@
 // What Mnemosyne believes about a team beside what is attached here.
-import { html, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { path, post } from "../api.js";
 import { workspaces } from "../state.js";
 import { Banner, Button, Icon } from "./basic.js";
+import { useWork } from "./load.js";
 import { failed } from "./toast.js";
 import { Time } from "./time.js";
 
@@ -10,16 +11,8 @@ import { Time } from "./time.js";
 
 /** @param {{instance: Instance, onChanged: (instance: Instance) => void}} props */
 export function BelievedCard({ instance, onChanged }) {
-  const [busy, setBusy] = useState(false);
-  const check = async () => {
-    setBusy(true);
-    try {
-      onChanged(await post(path`/pallas/${instance.id}/check`));
-    } catch (error) {
-      failed(error);
-    }
-    setBusy(false);
-  };
+  const { busy, run } = useWork();
+  const check = () => run(async () => onChanged(await post(path`/pallas/${instance.id}/check`)), failed);
   const { believed, drift } = instance;
   const rows = rowsOf(instance);
   return html`<section class="card" aria-labelledby="believed-title">

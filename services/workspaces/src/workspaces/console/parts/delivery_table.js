@@ -1,7 +1,6 @@
 // What was told to Mnemosyne, run by run.
-import { html } from "../lib.js";
+import { counted, html } from "../lib.js";
 import { Copy, Pill } from "./basic.js";
-import { counted } from "./instance.js";
 import { Table } from "./table.js";
 import { Time, duration } from "./time.js";
 

@@ -2,6 +2,7 @@
 import { classes, html, useState } from "../lib.js";
 import { path, post } from "../api.js";
 import { Banner, Button, HealthBadge, Icon, Pill } from "./basic.js";
+import { useWork } from "./load.js";
 import { failed, toast } from "./toast.js";
 
 /** @typedef {import("../answers").InstanceView} Instance */
@@ -20,19 +21,13 @@ export function StatusPill({ instance }) {
 
 /** Why the team is not provisioned, with a way to try it at once. @param {{instance: Instance, onDone: (instance: Instance) => void}} props */
 export function Unprovisioned({ instance, onDone }) {
-  const [busy, setBusy] = useState(false);
+  const { busy, run } = useWork();
   if (instance.status === "provisioned" || instance.status === "pending") return null;
-  const provision = async () => {
-    setBusy(true);
-    try {
-      const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/provision`));
-      onDone(after);
-      if (after.status === "provisioned") toast(`${after.name} is provisioned.`);
-    } catch (error) {
-      failed(error);
-    }
-    setBusy(false);
-  };
+  const provision = () => run(async () => {
+    const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/provision`));
+    onDone(after);
+    if (after.status === "provisioned") toast(`${after.name} is provisioned.`);
+  }, failed);
   const action = html`<${Button} small busy=${busy} icon="rotate-cw" onClick=${provision}>Try now<//>`;
   if (instance.status === "failed")
     return html`<${Banner} tone="bad" action=${action}>Mnemosyne does not have this team yet: ${instance.status_reason ?? "the last try failed"}<//>`;
@@ -74,6 +69,3 @@ export function Unusable({ entries }) {
 
 /** A URL without its scheme and the path that all registries have. @param {string} url */
 export const shortUrl = (url) => url.replace(/^https?:\/\//, "").replace(/\/\.well-known\/mcp\/server\.json$/, "");
-
-/** "1 agent", "3 agents". @param {number} number @param {string} noun */
-export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;

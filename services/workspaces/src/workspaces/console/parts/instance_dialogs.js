@@ -1,7 +1,8 @@
 // Dialogs of an instance: its name, its agent token, and its end.
-import { html, useId, useState } from "../lib.js";
-import { ApiError, patch, path, remove, sentence } from "../api.js";
+import { html, useId, useState, valueTo } from "../lib.js";
+import { patch, path, remove } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
+import { useWork } from "./load.js";
 import { Dialog } from "./dialog.js";
 import { toast } from "./toast.js";
 
@@ -10,27 +11,13 @@ import { toast } from "./toast.js";
 
 /** Runs an action of a dialog, and has its state. @param {() => Promise<unknown>} act @param {() => void} onClose */
 function useAction(act, onClose) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
-  const [field, setField] = useState("");
-  const run = async (/** @type {Event} */ event) => {
+  const { busy, error, fault, run } = useWork();
+  const start = (/** @type {Event} */ event) => {
     event.preventDefault();
-    setBusy(true);
-    setError("");
-    try {
-      await act();
-      onClose();
-    } catch (fault) {
-      setError(sentence(fault));
-      setField((fault instanceof ApiError && fault.field) || "");
-      setBusy(false);
-    }
+    void run(() => act().then(onClose));
   };
-  return { busy, error, field, run };
+  return { busy, error, field: fault?.field ?? "", run: start };
 }
-
-/** @param {Event} event */
-const textOf = (event) => /** @type {HTMLInputElement} */ (event.target).value;
 
 /** @param {Props} props */
 export function EditDialog({ instance, onClose, onDone }) {
@@ -42,9 +29,9 @@ export function EditDialog({ instance, onClose, onDone }) {
   return html`<${Dialog} title="Edit the instance" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body">
       <${Field} label="Name" for=${`${id}-name`} error=${field === "name" && error} hint="It stands in front of each of its agents. Mnemosyne keeps the name that the team was made with.">
-        <input id=${`${id}-name`} value=${name} required maxlength="200" autofocus dir="auto" onInput=${(/** @type {Event} */ event) => setName(textOf(event))} /><//>
+        <input id=${`${id}-name`} value=${name} required maxlength="200" autofocus dir="auto" onInput=${valueTo(setName)} /><//>
       <${Field} label="Registry URL" for=${`${id}-url`} error=${field === "registry_url" && error} hint="For an instance that has moved. It stays the same team, with its JWT and its workspaces.">
-        <input id=${`${id}-url`} value=${url} required spellcheck="false" inputmode="url" onInput=${(/** @type {Event} */ event) => setUrl(textOf(event))} /><//>
+        <input id=${`${id}-url`} value=${url} required spellcheck="false" inputmode="url" onInput=${valueTo(setUrl)} /><//>
       ${error && !["name", "registry_url"].includes(field) && html`<${Banner} tone="bad">${error}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim() || !url.trim() || !Object.keys(changed).length}>Save<//></footer></form><//>`;
 }
@@ -62,7 +49,7 @@ export function AgentTokenDialog({ instance, onClose, onDone }) {
   return html`<${Dialog} title="Agent token" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body"><${Field} label="Token" for=${id} error=${error || drop.error}
       hint="The bearer with which this console calls the agents, if their gateway asks for one. It is stored encrypted and never shown again.">
-      <input id=${id} type="password" value=${token} required autofocus autocomplete="off" onInput=${(/** @type {Event} */ event) => setToken(textOf(event))} /><//></div>
+      <input id=${id} type="password" value=${token} required autofocus autocomplete="off" onInput=${valueTo(setToken)} /><//></div>
     <footer>${instance.has_agent_token && html`<${Button} kind="danger" busy=${drop.busy} onClick=${drop.run}>Remove<//><span class="grow" />`}
       <${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!token.trim()}>Store<//></footer></form><//>`;
 }
@@ -79,7 +66,7 @@ export function DeleteDialog({ instance, onClose, onDone }) {
   return html`<${Dialog} title=${`Delete ${instance.name}?`} onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its JWT stops working. This cannot be undone: registered anew, it is another team.</p>
       <${Field} label=${html`Type <b dir="auto">${instance.name}</b> to confirm`} for=${id}>
-        <input id=${id} value=${typed} autocomplete="off" autofocus dir="auto" onInput=${(/** @type {Event} */ event) => setTyped(textOf(event))} /><//>
+        <input id=${id} value=${typed} autocomplete="off" autofocus dir="auto" onInput=${valueTo(setTyped)} /><//>
       ${error && html`<${Banner} tone="bad">${error}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="danger" type="submit" busy=${busy} disabled=${typed.trim() !== instance.name.trim()}>Delete instance<//></footer></form><//>`;
 }

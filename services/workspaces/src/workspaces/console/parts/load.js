@@ -1,6 +1,6 @@
-// Loading what a view shows, and loading it again.
+// Loading what a view shows, loading it again, and work that a person starts.
 import { html, useCallback, useEffect, useRef, useState } from "../lib.js";
-import { sentence } from "../api.js";
+import { ApiError, sentence } from "../api.js";
 import { on } from "../events.js";
 import { Banner, Button, Skeleton } from "./basic.js";
 
@@ -41,6 +41,23 @@ export function useLoaded(load, deps, kinds = []) {
     };
   }, [reload]);
   return { data, error, reload, set };
+}
+
+/**
+ * Work that a person starts with `run`: whether it is under way, and the fault of the last one. `failed` gets a fault
+ * that is not to be kept.
+ */
+export function useWork() {
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
+  const keep = (/** @type {unknown} */ error) => setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
+  const run = async (/** @type {() => Promise<unknown>} */ work, /** @type {(error: unknown) => void} */ failed = keep) => {
+    setBusy(true);
+    setFault(null);
+    await work().catch(failed);
+    setBusy(false);
+  };
+  return { busy, fault, error: fault ? sentence(fault) : "", run, clear: () => setFault(null) };
 }
 
 /**

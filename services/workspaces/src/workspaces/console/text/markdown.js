@@ -52,6 +52,19 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
+/** Longer texts, and wide runs of spaces, of which each costs its square (as does each level of a list), stop the page. */
+const LONGEST = 1_000_000;
+const WIDE = /[ \t]{400}/;
+
+/** @param {string} text */
+const lexed = (text) => {
+  if (text.length > LONGEST || WIDE.test(text)) throw new RangeError("too much for Markdown");
+  return markdown.lexer(text);
+};
+
+/** What cannot be read as Markdown, as quotes in 10,000 levels cannot either. @param {string} text */
+const plain = (text) => `<p>${escaped(text).replace(/\n/g, "<br>")}</p>`;
+
 /** @param {import("../vendor/text.js").Token} token */
 const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED);
 
@@ -63,7 +76,11 @@ const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED
  * @returns {string[]}
  */
 export function blocksOf(text) {
-  return markdown.lexer(text).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+  try {
+    return lexed(text).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+  } catch {
+    return [plain(text)];
+  }
 }
 
 /**
@@ -74,7 +91,16 @@ export function blocksOf(text) {
  */
 export function continued(known, more) {
   const rest = known.rest + more;
-  const tokens = markdown.lexer(rest);
+  try {
+    return further(known, rest);
+  } catch {
+    return { known: { html: known.html, rest }, html: [...known.html, plain(rest)] };
+  }
+}
+
+/** @param {Blocks} known @param {string} rest @returns {{known: Blocks, html: string[]}} */
+function further(known, rest) {
+  const tokens = lexed(rest);
   const last = tokens.findLastIndex((token) => token.type !== "space");
   const final = tokens.slice(0, Math.max(0, last)).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
   const behind = tokens.slice(0, Math.max(0, last)).reduce((sum, token) => sum + token.raw.length, 0);

@@ -1,5 +1,5 @@
 // Two turns side by side: their answers, where their time went, and their timelines on the same scale.
-import { html, useEffect, useMemo, useState } from "../lib.js";
+import { html, useMemo, useState, useTitle } from "../lib.js";
 import { get, path } from "../api.js";
 import { session } from "../state.js";
 import { Banner, Button, Icon } from "../parts/basic.js";
@@ -20,7 +20,7 @@ export default function ComparePage({ params }) {
   const { a, b } = params;
   const both = (/** @type {Comparison} */ found) => isOver(found.old.turn) && isOver(found.new.turn);
   const { data, fault, again } = useLive(() => /** @type {Promise<Comparison>} */ (get(path`/turns/${a}/compare/${b}`)), both, [a, b]);
-  useEffect(() => void (document.title = "Compare turns · Pallas"), []);
+  useTitle("Compare turns");
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   const [marking, setMarking] = useState(false);
   const texts = [data?.old.content?.text ?? "", data?.new.content?.text ?? ""];
@@ -52,7 +52,7 @@ function Side({ label, view, longest, pieces }) {
   const { turn } = view;
   return html`<section class="side" aria-label=${`${label}: ${turn.agent}`}>
     <header class="row wrap"><h2><span class="faint">${label}</span> <a href=${`/turns/${encodeURIComponent(turn.id)}`}>${turn.team}/${turn.agent}</a></h2>
-      <${TurnState} line=${turn} />${turn.model && html`<span class="tag">${turn.model}</span>`}</header>
+      <${TurnState} line=${turn} />${view.model && html`<span class="tag">${view.model}</span>`}</header>
     <${Fault} view=${view} />
     <div class="card answer">${pieces ? html`<${Marked} pieces=${pieces} />` : html`<${Answer} view=${view} />`}</div>
     <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} narrow label=${`Timeline, ${label}`} /></div>

@@ -1,9 +1,9 @@
 // Deliveries: everything that Mnemosyne was told, what failed, and how many hooks still wait.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useState, useTitle } from "../lib.js";
 import { get, post } from "../api.js";
 import { Banner, Button, Empty } from "../parts/basic.js";
 import { DeliveryTable } from "../parts/delivery_table.js";
-import { Loading, useLoaded } from "../parts/load.js";
+import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { navigate } from "../router.js";
 import { failed, toast } from "../parts/toast.js";
 
@@ -18,24 +18,19 @@ export default function DeliveriesView({ query }) {
   const filter = instance ? `&instance_id=${encodeURIComponent(instance)}` : "";
   const loaded = useLoaded(() => /** @type {Promise<Runs>} */ (get(`/hooks?limit=${PAGE}${filter}`)), [filter], ["hooks"]);
   const [older, setOlder] = useState(/** @type {{runs: Run[], next: number | null} | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  useEffect(() => void (document.title = "Deliveries · Pallas"), []);
+  const { busy, run } = useWork();
+  useTitle("Deliveries");
   useEffect(() => setOlder(null), [filter]);
-  const reconcile = () => act(async () => {
+  const reconcile = () => run(async () => {
     await post("/hooks/reconcile");
     toast("Every instance is compared with Mnemosyne and told again.");
-  });
-  const act = async (/** @type {() => Promise<void>} */ work) => {
-    setBusy(true);
-    await work().catch(failed);
-    setBusy(false);
-  };
-  const more = () => act(async () => {
+  }, failed);
+  const more = () => run(async () => {
     const next = older ? older.next : loaded.data?.next;
     /** @type {Runs} */
     const page = await get(`/hooks?limit=${PAGE}&before=${next}${filter}`);
     setOlder({ runs: [...(older?.runs ?? []), ...page.runs], next: page.next });
-  });
+  }, failed);
   const first = loaded.data?.runs ?? [];
   const lowest = first.at(-1)?.id ?? Infinity;
   const runs = [...first, ...(older?.runs ?? []).filter((run) => run.id < lowest)];

@@ -1,5 +1,5 @@
-// Health: every agent that is attached somewhere, grouped by instance, as it was when it was last asked.
-import { html, useEffect } from "../lib.js";
+// Health: every agent of a registered instance, grouped by instance, as it was when it was last asked.
+import { html, useEffect, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { on } from "../events.js";
 import { Empty, HealthBadge } from "../parts/basic.js";
@@ -16,15 +16,15 @@ const TONES = /** @type {Record<string, string>} */ ({ ok: "ok", degraded: "warn
 export default function HealthPage() {
   const loaded = useLoaded(() => /** @type {Promise<Statuses>} */ (get("/agents/status")), [], ["agents", "instance"]);
   const { data, set } = loaded;
-  useEffect(() => void (document.title = "Health · Pallas"), []);
+  useTitle("Health");
   useEffect(() => on("health", (/** @type {Status} */ status) => {
     if (data) set({ ...data, agents: data.agents.map((each) => (same(each, status) ? status : each)) });
   }), [data]);
   const groups = Map.groupBy(data?.agents ?? [], (each) => each.instance_id);
   return html`<div class="page">
-    <header><div><h1>Health</h1><p>All agents of attached teams. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
+    <header><div><h1>Health</h1><p>All agents of registered instances. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
     ${!data ? html`<${Loading} loaded=${loaded} lines=${6} />` : !data.agents.length
-      ? html`<${Empty} icon="heart-pulse" title="No agent is attached">Attach a team to a workspace, and its agents are checked from then on.<//>`
+      ? html`<${Empty} icon="heart-pulse" title="No agents yet">Add a Pallas instance, and its agents are checked from then on.<//>`
       : html`<${Counts} agents=${data.agents} />${[...groups].map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
   </div>`;
 }

@@ -1,13 +1,13 @@
 // One Pallas instance: its token, what Mnemosyne believes, its agents, and what was told to Mnemosyne.
-import { html, useEffect, useState } from "../lib.js";
+import { counted, html, useState, useTitle } from "../lib.js";
 import { get, path, post } from "../api.js";
 import { navigate } from "../router.js";
 import { Banner, Button, Copy, Icon } from "../parts/basic.js";
 import { BelievedCard } from "../parts/believed.js";
 import { DeliveryTable } from "../parts/delivery_table.js";
-import { Agents, StatusPill, Unprovisioned, Unusable, counted } from "../parts/instance.js";
+import { Agents, StatusPill, Unprovisioned, Unusable } from "../parts/instance.js";
 import { AgentTokenDialog, DeleteDialog, EditDialog } from "../parts/instance_dialogs.js";
-import { Loading, useLoaded } from "../parts/load.js";
+import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { Menu } from "../parts/menu.js";
 import { TeamToken } from "../parts/reveal.js";
 import { Time } from "../parts/time.js";
@@ -22,7 +22,7 @@ export default function InstanceView({ params }) {
   const loaded = useLoaded(() => /** @type {Promise<Instance>} */ (get(path`/pallas/${id}`)), [id], ["instance", "health"]);
   const [open, setOpen] = useState(/** @type {Open} */ (null));
   const instance = loaded.data;
-  useEffect(() => void (document.title = `${instance?.name ?? "Instance"} · Pallas`), [instance?.name]);
+  useTitle(instance?.name ?? "Instance");
   if (!instance || instance.id !== id) return html`<div class="page"><${Back} /><${Loading} loaded=${loaded} lines=${8} /></div>`;
   const close = () => setOpen(null);
   return html`<div class="page">
@@ -45,19 +45,15 @@ const Back = () => html`<nav aria-label="Breadcrumb" class="crumbs"><a href="/in
 
 /** @param {{instance: Instance, loaded: import("../parts/load.js").Loaded<Instance>, open: (open: Open) => void}} props */
 function Head({ instance, loaded, open }) {
-  const [busy, setBusy] = useState(false);
-  const refresh = async () => {
-    setBusy(true);
-    try {
-      const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/refresh`));
-      loaded.set(after);
-      if (!after.last_fetch_error) toast(`The registry lists ${counted(after.agents.length, "agent")}.`);
-    } catch (error) {
-      failed(error);
-      void loaded.reload();
-    }
-    setBusy(false);
-  };
+  const { busy, run } = useWork();
+  const refresh = () => run(async () => {
+    const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/refresh`));
+    loaded.set(after);
+    if (!after.last_fetch_error) toast(`The registry lists ${counted(after.agents.length, "agent")}.`);
+  }, (error) => {
+    failed(error);
+    void loaded.reload();
+  });
   return html`<header><div><div class="row wrap"><h1 dir="auto">${instance.name}</h1><${StatusPill} instance=${instance} /></div>
       <p>Attached to ${counted(instance.workspace_ids.length, "workspace")} · registry fetched <${Time} at=${instance.last_fetched_at} /></p></div>
     <div class="row"><${Button} icon="refresh-cw" busy=${busy} onClick=${refresh}>Refresh<//>

@@ -1,10 +1,10 @@
 // Global settings, Pallas instances: all that are registered, with their agents and the state of their team.
-import { html, useEffect, useState } from "../lib.js";
+import { counted, html, useState, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { navigate } from "../router.js";
 import { Banner, Button, Empty, Pill } from "../parts/basic.js";
 import { AddInstance } from "../parts/add_instance.js";
-import { Agents, StatusPill, Unprovisioned, Unusable, counted, shortUrl } from "../parts/instance.js";
+import { Agents, StatusPill, Unprovisioned, Unusable, shortUrl } from "../parts/instance.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
@@ -14,7 +14,7 @@ import { toast } from "../parts/toast.js";
 export default function InstancesView() {
   const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
   const [adding, setAdding] = useState(false);
-  useEffect(() => void (document.title = "Pallas instances · Pallas"), []);
+  useTitle("Pallas instances");
   const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAdding(true)}>Add instance<//>`;
   const added = (/** @type {Instance} */ instance) => {
     if (loaded.data?.some((each) => each.id === instance.id)) toast(`${instance.name} is registered already.`);

@@ -1,8 +1,8 @@
 // General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
-import { html, useEffect, useState } from "../lib.js";
-import { ApiError, get, put, sentence } from "../api.js";
+import { html, useState, useTitle, valueTo } from "../lib.js";
+import { get, put, sentence } from "../api.js";
 import { Banner, Button, Field } from "../parts/basic.js";
-import { Loading, useLoaded } from "../parts/load.js";
+import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").SettingsView} Values */
@@ -11,7 +11,7 @@ import { toast } from "../parts/toast.js";
 /** `scale`: what is shown for 1 of the API. @type {{title: string, text: string, entries: Entry[]}[]} */
 const GROUPS = [
   { title: "Intervals", text: "Both take effect at once, on all replicas.", entries: [
-    { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each attached agent is asked for its health." },
+    { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each agent is asked for its health." },
     { name: "reconcile_interval", label: "Reconciling", unit: "s", hint: "How often all instances are compared with Mnemosyne, besides what is told at once." },
   ] },
   { title: "History", text: "Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.", entries: [
@@ -23,7 +23,7 @@ const GROUPS = [
 
 export default function SettingsPage() {
   const loaded = useLoaded(() => /** @type {Promise<Values>} */ (get("/settings")), []);
-  useEffect(() => void (document.title = "Settings · Pallas"), []);
+  useTitle("Settings");
   return html`<div class="page">
     <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
     ${loaded.data ? html`<${Form} values=${loaded.data} onSaved=${loaded.set} />` : html`<${Loading} loaded=${loaded} lines=${6} />`}
@@ -39,24 +39,19 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** @param {{values: Values, onSaved: (values: Values) => void}} props */
 function Form({ values, onSaved }) {
   const entries = GROUPS.flatMap((group) => group.entries);
-  const asTexts = () => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, values)])));
-  const [texts, setTexts] = useState(asTexts);
-  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  useEffect(() => setTexts(asTexts()), [values]);
+  const textsOf = (/** @type {Values} */ of) => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, of)])));
+  const [texts, setTexts] = useState(() => textsOf(values));
+  const { busy, fault, run, clear } = useWork();
   const changed = entries.some((entry) => texts[entry.name] !== shown(entry, values));
-  const save = async (/** @type {Event} */ event) => {
+  const save = (/** @type {Event} */ event) => {
     event.preventDefault();
-    setBusy(true);
-    setFault(null);
-    try {
+    void run(async () => {
       const body = Object.fromEntries(entries.map((entry) => [entry.name, Number((Number(texts[entry.name]) / (entry.scale ?? 1)).toFixed(6))]));
-      onSaved(await put("/settings", body));
+      const saved = /** @type {Values} */ (await put("/settings", body));
+      onSaved(saved);
+      setTexts(textsOf(saved));
       toast("The settings are saved.");
-    } catch (error) {
-      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
-    }
-    setBusy(false);
+    });
   };
   const faultOf = (/** @type {string} */ name) =>
     fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? sentence(fault) : "");
@@ -65,9 +60,9 @@ function Form({ values, onSaved }) {
       <div class="settings">${group.entries.map((entry) => html`
         <${Field} key=${entry.name} label=${entry.label} for=${entry.name} hint=${entry.hint} error=${capital(faultOf(entry.name))}>
           <span class="with-unit"><input id=${entry.name} inputmode="decimal" autocomplete="off" value=${texts[entry.name]} aria-describedby=${`${entry.name}-hint`} aria-invalid=${Boolean(faultOf(entry.name))}
-            onInput=${(/** @type {Event} */ event) => setTexts({ ...texts, [entry.name]: /** @type {HTMLInputElement} */ (event.target).value })} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
+            onInput=${valueTo((value) => setTexts({ ...texts, [entry.name]: value }))} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
     ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     <div class="row"><${Button} kind="primary" type="submit" busy=${busy} disabled=${!changed}>Save<//>
-      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); setFault(null); }}>Discard<//>`}</div>
+      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(textsOf(values)); clear(); }}>Discard<//>`}</div>
   </form>`;
 }

@@ -1,12 +1,12 @@
 // Workspace settings: its name, the teams that are attached to it, and its end.
-import { html, useEffect, useState } from "../lib.js";
-import { ApiError, get, patch, path, remove, sentence } from "../api.js";
+import { html, useState, useTitle, valueTo } from "../lib.js";
+import { ApiError, get, patch, path, remove } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
 import { AttachedTeams } from "../parts/attached_teams.js";
 import { Button, Empty, Field, Icon } from "../parts/basic.js";
 import { confirm } from "../parts/dialog.js";
-import { Loading, useLoaded } from "../parts/load.js";
+import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").WorkspaceView} Workspace */
@@ -16,7 +16,7 @@ export default function WorkspaceSettings({ params }) {
   const { ws } = params;
   const loaded = useLoaded(() => /** @type {Promise<Workspace | null>} */ (get(path`/workspaces/${ws}`).catch(gone)), [ws], ["workspace"]);
   const workspace = loaded.data;
-  useEffect(() => void (document.title = `${workspace?.name ?? "Workspace"} settings · Pallas`), [workspace?.name]);
+  useTitle(`${workspace?.name ?? "Workspace"} settings`);
   if (loaded.data === null && !loaded.error) return html`<div class="page"><${Loading} loaded=${loaded} lines=${6} /></div>`;
   if (!workspace) return html`<div class="page"><${Loading} loaded=${loaded} /></div>`;
   if (!workspace.id) return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
@@ -38,27 +38,21 @@ function gone(error) {
 /** @param {{workspace: Workspace, onSaved: (workspace: Workspace) => void}} props */
 function Name({ workspace, onSaved }) {
   const [name, setName] = useState(workspace.name);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
-  useEffect(() => setName(workspace.name), [workspace.name]);
-  const save = async (/** @type {Event} */ event) => {
+  const { busy, error, run } = useWork();
+  const save = (/** @type {Event} */ event) => {
     event.preventDefault();
-    setBusy(true);
-    setError("");
-    try {
+    void run(async () => {
       /** @type {Workspace} */
       const after = await patch(path`/workspaces/${workspace.id}`, { name: name.trim() });
       onSaved(after);
+      setName(after.name);
       workspaces.value = workspaces.value?.map((each) => (each.id === after.id ? after : each)) ?? null;
       toast("The workspace was renamed.");
-    } catch (fault) {
-      setError(sentence(fault));
-    }
-    setBusy(false);
+    });
   };
   return html`<section class="card" aria-labelledby="name-title"><header><h2 id="name-title" class="grow">Name</h2></header>
     <form class="inline-form" onSubmit=${save}><${Field} label="Name of the workspace" for="name" error=${error}>
-      <input id="name" value=${name} required maxlength="200" dir="auto" onInput=${(/** @type {Event} */ event) => setName(/** @type {HTMLInputElement} */ (event.target).value)} /><//>
+      <input id="name" value=${name} required maxlength="200" dir="auto" onInput=${valueTo(setName)} /><//>
       <${Button} type="submit" busy=${busy} disabled=${!name.trim() || name === workspace.name}>Rename<//></form></section>`;
 }
 

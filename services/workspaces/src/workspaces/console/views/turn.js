@@ -1,5 +1,5 @@
 // One turn: where its time went, drawn as a waterfall that grows while it runs, what was asked and what was answered.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useState, useTitle } from "../lib.js";
 import { session } from "../state.js";
 import { Button, Icon } from "../parts/basic.js";
 import { RunAgain } from "../parts/turns/again.js";
@@ -18,7 +18,7 @@ export default function TurnPage({ params }) {
   const { data: view, fault, again } = useTurn(params.id);
   const now = useClock(view);
   const name = view ? `${view.turn.team}/${view.turn.agent}` : "Turn";
-  useEffect(() => void (document.title = `${name} · Pallas`), [name]);
+  useTitle(name);
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   return html`<div class="page wide turn">
     <nav aria-label="Breadcrumb" class="crumbs"><a href="/turns"><${Icon} name="arrow-left" size=${14} />Turns</a></nav>

@@ -1,11 +1,12 @@
 // All turns of the platform, live: who called which agent, how long it waited and ran, and how it ended.
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useRef, useState, useTitle } from "../lib.js";
 import { get, sentence } from "../api.js";
 import { openStream } from "../events.js";
 import { session } from "../state.js";
 import { Banner, Button, Empty, Skeleton } from "../parts/basic.js";
 import { Filters } from "../parts/turns/filters.js";
 import { apiQuery, filterOf, merged, pageQuery, streamQuery } from "../parts/turns/lines.js";
+import { Time } from "../parts/time.js";
 import { NoTurns } from "../parts/turns/no_turns.js";
 import { TurnTable } from "../parts/turns/turn_table.js";
 
@@ -17,7 +18,7 @@ const MOST = 500;
 
 /** @param {{query: URLSearchParams}} props */
 export default function TurnsView({ query }) {
-  useEffect(() => void (document.title = "Turns · Pallas"), []);
+  useTitle("Turns");
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   return html`<${Turns} query=${query} />`;
 }
@@ -31,10 +32,19 @@ function Turns({ query }) {
     <header><div><h1>Turns</h1><p>Each call of an agent is a turn. The log has them as long as it is kept.</p></div><${Live} list=${list} /></header>
     <${Filters} filter=${filter} />
     ${list.error && html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${list.reload}>Try again<//>`}>${list.error}<//>`}
-    ${!list.lines ? !list.error && html`<${Skeleton} lines=${10} />` : !list.lines.length
-      ? html`<${Empty} icon="activity" title=${key ? "No turn matches" : "No turns yet"} action=${key && html`<${Button} href="/turns">Show all<//>`}>${key ? "" : "They appear here as agents are called."}<//>`
+    ${!list.lines ? !list.error && html`<${Skeleton} lines=${10} />` : !list.lines.length ? html`<${Nothing} list=${list} filtered=${key !== ""} />`
       : html`<${TurnTable} lines=${list.lines} />${list.next && html`<div class="more"><${Button} busy=${list.busy} onClick=${list.more}>Load older<//></div>`}`}
   </div>`;
+}
+
+/** Nothing was found, which is not the end of the log if there is more of it. @param {{list: ReturnType<typeof useTurns>, filtered: boolean}} props */
+function Nothing({ list, filtered }) {
+  if (list.next) {
+    return html`<${Empty} icon="activity" title="No turn matches so far" action=${html`<${Button} busy=${list.busy} onClick=${list.more}>Search further<//>`}>
+      The log was searched back to <${Time} at=${list.next} />.<//>`;
+  }
+  return html`<${Empty} icon="activity" title=${filtered ? "No turn matches" : "No turns yet"} action=${filtered && html`<${Button} href="/turns">Show all<//>`}>
+    ${filtered ? "" : "They appear here as agents are called."}<//>`;
 }
 
 /** @param {{list: ReturnType<typeof useTurns>}} props */

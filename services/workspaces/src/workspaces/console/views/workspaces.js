@@ -1,5 +1,5 @@
 // All workspaces, and making a new one.
-import { html, useEffect, useState, valueTo } from "../lib.js";
+import { counted, html, useState, useTitle, valueTo } from "../lib.js";
 import { patch, path, post, remove, sentence } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
@@ -11,7 +11,7 @@ import { Menu } from "../parts/menu.js";
 
 export default function Workspaces() {
   const [dialog, setDialog] = useState(/** @type {"new" | WorkspaceView | null} */ (null));
-  useEffect(() => void (document.title = "Workspaces · Pallas"), []);
+  useTitle("Workspaces");
   const all = workspaces.value;
   const make = html`<${Button} kind="primary" icon="plus" onClick=${() => setDialog("new")}>New workspace<//>`;
   return html`<div class="page">
@@ -43,12 +43,9 @@ function Card({ workspace, rename }) {
       { label: "Attached teams", icon: "users", act: () => navigate(`/workspaces/${id}/settings`) },
       { label: "Rename", icon: "pencil", act: rename },
       { label: "Delete", icon: "trash-2", danger: true, act: drop }]} />
-    <p class="facts"><span><${Icon} name="users" size=${14} />${count(teams.length, "team")}</span>
-      <span><${Icon} name="message-square" size=${14} />${count(conversations, "conversation")}</span></p></li>`;
+    <p class="facts"><span><${Icon} name="users" size=${14} />${counted(teams.length, "team")}</span>
+      <span><${Icon} name="message-square" size=${14} />${counted(conversations, "conversation")}</span></p></li>`;
 }
-
-/** @param {number} n @param {string} what */
-const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 /** @param {{workspace: WorkspaceView | null, onClose: () => void}} props */
 function NameDialog({ workspace, onClose }) {

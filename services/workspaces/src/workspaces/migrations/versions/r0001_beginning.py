@@ -172,7 +172,7 @@ def _messages() -> None:
             for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error")
         ),
         sa.Column("turn_id", sa.Text()),
-        *(sa.Column(name, JSONB()) for name in ("usage", "progress", "question", "answers")),
+        *(sa.Column(name, JSONB()) for name in ("progress", "question", "answers")),
         sa.Column("remembers_from", sa.Integer()),
         sa.Column("images_from", sa.Integer()),
         sa.Column("owner", sa.Text()),

@@ -1,11 +1,11 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
-import { html } from "../../lib.js";
+import { counted, html } from "../../lib.js";
 import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
 import { duration } from "../units.js";
 import { stretches } from "../waterfall/strip.js";
-import { counted, tokens, tokensOf } from "../waterfall/words.js";
+import { tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */
@@ -34,7 +34,7 @@ export function Facts({ view }) {
   const { turn } = view;
   return html`<dl class="turn-facts">
     <div><dt>Caller</dt><dd class="mono">${turn.caller ?? "not known"}</dd></div>
-    ${turn.model && html`<div><dt>Model</dt><dd class="mono">${turn.model}</dd></div>`}
+    ${view.model && html`<div><dt>Model</dt><dd class="mono">${view.model}</dd></div>`}
     ${turn.worker && html`<div><dt>Worker</dt><dd class="mono">${turn.worker}</dd></div>`}
     <div><dt>Requested</dt><dd><${Time} at=${turn.requested_at} none="not known" /></dd></div>
     <div><dt>Turn</dt><dd class="mono">${turn.id}<${Copy} text=${turn.id} label="Copy the turn's id" /></dd></div>

@@ -11,6 +11,7 @@
  * @property {number} tool_calls
  * @property {number} rest
  */
+import { counted } from "../../lib.js";
 import { duration } from "../units.js";
 
 /** The text of a tick: all ticks of an axis have the same unit. @param {number} at @param {number} widest both in ms */
@@ -20,9 +21,6 @@ export function tickText(at, widest) {
   if (widest < 120_000) return `${Number((at / 1000).toFixed(3))} s`;
   return widest < 7_200_000 ? `${Number((at / 60_000).toFixed(2))} min` : `${Number((at / 3_600_000).toFixed(2))} h`;
 }
-
-/** @param {number} number @param {string} what */
-export const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 
 /** "4.20 s: 100 ms waiting, 3.00 s in 2 model calls, 900 ms in 1 tool call, 200 ms other". @param {TurnTimes} times */
 export function sentence(times) {

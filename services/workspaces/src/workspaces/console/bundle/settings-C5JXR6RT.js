@@ -1,0 +1,13 @@
+import{a as F,b as B,c as O}from"./chunk-WTBMBXQP.js";import{$ as S,C as v,E as g,I as p,T as u,Y as k,ba as x,d as f,q as s,s as w,u as b}from"./chunk-EVVQDGI2.js";var T=[{title:"Intervals",text:"Both take effect at once, on all replicas.",entries:[{name:"health_interval",label:"Health checks",unit:"s",hint:"How often each agent is asked for its health."},{name:"reconcile_interval",label:"Reconciling",unit:"s",hint:"How often all instances are compared with Mnemosyne, besides what is told at once."}]},{title:"History",text:"Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.",entries:[{name:"history_share",label:"Share of the context window",unit:"%",scale:100,hint:"For models whose window is known."},{name:"history_messages",label:"Messages at most",unit:"messages",hint:"For models whose window is not known."},{name:"history_bytes",label:"Size at most",unit:"kB",scale:.001,hint:"For models whose window is not known."}]}];function y(){let a=F(()=>v("/settings"),[]);return b("Settings"),s`<div class="page">
+    <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
+    ${a.data?s`<${C} values=${a.data} onSaved=${a.set} />`:s`<${O} loaded=${a} lines=${6} />`}
+  </div>`}var _=(a,m)=>String(Number((m[a.name]*(a.scale??1)).toFixed(3))),A=a=>a.charAt(0).toUpperCase()+a.slice(1);function C({values:a,onSaved:m}){let o=T.flatMap(e=>e.entries),r=e=>Object.fromEntries(o.map(t=>[t.name,_(t,e)])),[n,c]=f(()=>r(a)),{busy:H,fault:i,run:M,clear:N}=B(),$=o.some(e=>n[e.name]!==_(e,a)),j=e=>{e.preventDefault(),M(async()=>{let t=Object.fromEntries(o.map(h=>[h.name,Number((Number(n[h.name])/(h.scale??1)).toFixed(6))])),l=await g("/settings",t);m(l),c(r(l)),x("The settings are saved.")})},d=e=>i?.faults.find(t=>t.field===e)?.reason??(i?.field===e?p(i):"");return s`<form class="stack" onSubmit=${j} novalidate>
+    ${T.map(e=>s`<section key=${e.title} class="card"><header><div class="grow"><h2>${e.title}</h2><p class="muted">${e.text}</p></div></header>
+      <div class="settings">${e.entries.map(t=>s`
+        <${S} key=${t.name} label=${t.label} for=${t.name} hint=${t.hint} error=${A(d(t.name))}>
+          <span class="with-unit"><input id=${t.name} inputmode="decimal" autocomplete="off" value=${n[t.name]} aria-describedby=${`${t.name}-hint`} aria-invalid=${!!d(t.name)}
+            onInput=${w(l=>c({...n,[t.name]:l}))} /><span>${t.unit}</span></span><//>`)}</div></section>`)}
+    ${i&&!o.some(e=>d(e.name))&&s`<${k} tone="bad">${p(i)}<//>`}
+    <div class="row"><${u} kind="primary" type="submit" busy=${H} disabled=${!$}>Save<//>
+      ${$&&s`<${u} kind="quiet" onClick=${()=>{c(r(a)),N()}}>Discard<//>`}</div>
+  </form>`}export{y as default};

@@ -6,6 +6,7 @@ in the end each prompt was typed once, and each task has one outcome in the log 
 
 import asyncio
 import random
+import re
 import signal
 import sys
 import time
@@ -38,6 +39,7 @@ SPEC = "say ready"
 _PATIENCE = 180.0
 _PAUSE = 0.3
 _REPLICAS = 2
+_VARIES = re.compile(r"'agent\d+'|agent \w+|since .*|at http.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class FleetResult:
     violations: tuple[str, ...]
 
     def __str__(self) -> str:
-        errors = Counter((it.error or "started").partition(":")[0] for it in self.tries)
+        errors = Counter(_VARIES.sub("…", it.error or "started") for it in self.tries)
         lines = [
             f"{self.seconds:.0f} s, {self.kills} kills, answers of start_agent_task: {dict(errors)}, "
             f"tasks by attempts: {dict(sorted(self.attempts.items()))}",

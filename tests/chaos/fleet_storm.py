@@ -135,6 +135,10 @@ class _Storm:
                 await asyncio.sleep(_PAUSE)
             self.done += 1
 
+    async def are_idle(self) -> bool:
+        """Whether all agents have done what they were made for."""
+        return {each["status"] for each in (await self.call("list_agents"))["agents"]} == {"idle"}
+
     async def kill(self) -> None:
         """Kill a replica that works, again and again, unless it is the last one that does."""
         chance = random.Random(f"{self.options.seed} kills")
@@ -193,6 +197,7 @@ async def run_fleet(options: FleetOptions, folder: Path, report: Callable[[str],
             texts[name].append(chance.choice(kinds).format(f"task {number} of {name}"))
         began = time.monotonic()
         await asyncio.gather(*(storm.call("create_agent", name=it, project="Setup", spec=SPEC) for it in names))
+        await until(storm.are_idle, _PATIENCE)
         report(f"{len(names)} agents after {time.monotonic() - began:.0f} s")
         raging = [asyncio.create_task(storm.kill()), asyncio.create_task(storm.cut_off())]
         try:

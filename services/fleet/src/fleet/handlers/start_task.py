@@ -23,9 +23,6 @@ PATIENCE = 20.0
 
 LONGEST_DESCRIPTION = 262_144
 
-_LATEST = 100
-"""Of how many tasks that have ended one may be that of an earlier attempt."""
-
 
 @dataclass(frozen=True)
 class StartTask:
@@ -70,10 +67,7 @@ class StartTask:
         entry = await _patiently(lambda: self.stopping.agents.read(name))
         if entry is None:
             return None, None
-        if entry.task is not None and entry.task.turn_id == turn_id:
-            return entry, entry.task
-        page = await _patiently(lambda: self.stopping.ending.tasks.page(entry, 1, _LATEST))
-        return entry, next((task for task in page.tasks if task.turn_id == turn_id), None)
+        return entry, await _patiently(lambda: self.stopping.ending.tasks.of_turn(entry, turn_id))
 
     async def _submit(self, turn: Turn, entry: FleetAgent, description: str) -> None:
         """Put the task's turn into its queue, if it is not there."""

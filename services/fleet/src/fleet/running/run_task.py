@@ -51,13 +51,17 @@ class TaskRuntime:
         steps = Steps(turn, emit)
         try:
             entry = await _patiently(lambda: self.agents.read(given.agent))
-            if entry is None or entry.task is None or entry.task.turn_id != turn.turn_id:
+            task = await _patiently(lambda: self.ending.tasks.of_turn(entry, turn.turn_id)) if entry is not None else None
+            if task is None:
                 return Failed("cancelled", "The task was given up before it began.")
+            if task.status in FINAL:  # an earlier attempt has ended it, and was lost then
+                ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, _NO_END))
+                return Completed(_result(ended or task, ""))
             end, last = await self._run(turn, given, steps, emit)
             ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, end))
         except JournalUnusable as error:
             return Failed("worker_lost", f"The task cannot go on where it stopped: {error.reason}.")
-        return Completed(_result(ended or entry.task, last))
+        return Completed(_result(ended or task, last))
 
     async def read(self, question: AgentRead) -> JsonObject:
         """There is nothing to read."""

@@ -15,7 +15,7 @@ from fleet.running.requests import RunTask
 from fleet.running.typing import OFF, newest, type_once
 from fleet.running.watching import Watcher
 from fleet.storing.agents import Agents
-from fleet.storing.ending import End, Ending
+from fleet.storing.ending import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
 from fleet.times import task_view
 from pallas_bus.transport.retry import retry_while_unavailable
@@ -51,12 +51,11 @@ class TaskRuntime:
         steps = Steps(turn, emit)
         try:
             entry = await _patiently(lambda: self.agents.read(given.agent))
-            task = await _patiently(lambda: self.ending.tasks.of_turn(entry, turn.turn_id)) if entry is not None else None
+            task = await self._task(entry, turn.turn_id) if entry is not None else None
             if task is None:
                 return Failed("cancelled", "The task was given up before it began.")
-            if task.status in FINAL:  # an earlier attempt has ended it, and was lost then
-                ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, _NO_END))
-                return Completed(_result(ended or task, ""))
+            if task.status in FINAL:  # an attempt that was lost then has ended it
+                return Completed(_result(task, ""))
             end, last = await self._run(turn, given, steps, emit)
             ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, end))
         except JournalUnusable as error:
@@ -66,6 +65,13 @@ class TaskRuntime:
     async def read(self, question: AgentRead) -> JsonObject:
         """There is nothing to read."""
         raise NotFound(f"agent {question.agent!r} has no resources")
+
+    async def _task(self, entry: FleetAgent, turn_id: str) -> FleetTask | None:
+        """The task of a turn; one that has ended is in the history then."""
+        task = await _patiently(lambda: self.ending.tasks.of_turn(entry, turn_id))
+        if task is not None and task.status in FINAL and entry.task == task:
+            await _patiently(lambda: self.ending.release(entry))
+        return task
 
     async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
         heard = -1

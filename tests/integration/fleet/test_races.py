@@ -47,7 +47,7 @@ async def test_of_a_hundred_calls_over_several_gateways_one_starts_a_task(lab: L
     assert Counter(error["code"] for error in refused) == {-32000: CALLS - 1}, refused
     [task] = [row for row in await lab.history(name) if row["status"] == "running"]
     for error in refused:
-        told = error["data"]
+        told = error["data"]["data"]
         assert failure(told) == ("conflict", 409)
         assert told["details"]["task_id"] == task["id"]
         assert told["details"]["since"] in (task["created_at"], task["started_at"])

@@ -1,7 +1,9 @@
 """Stops tasks. A stop is the cancel of the task's turn; before the turn is ended, the agent is interrupted."""
 
+import asyncio
 import logging
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
 from fleet.running.interrupting import interrupt
@@ -37,7 +39,7 @@ class StopTask:
         """
         task = entry.task
         assert task is not None
-        if not await self.withdraw(entry, task, why, End("stopped", why)):
+        if not await self.withdraw(entry, task, why, End("stopped")):
             await self.agents.until(entry.name, lambda now: not _has(now, task), STOP_SECONDS)
         return await self.ending.tasks.find(entry, task.number)
 
@@ -51,7 +53,10 @@ class StopTask:
         await request_cancel(self.bus, ref, why)
         if task.status != "pending" or await first_cancel(self.bus, ref) is None:
             return False
-        await self.ending.end(entry.name, task.turn_id, end)
+        with suppress(TimeoutError):  # the agent may have begun by itself, or a person's prompt
+            async with asyncio.timeout(STOP_SECONDS):
+                goes_on = await self._interrupt(entry, task.turn_id, coming=False)
+                await self.ending.end(entry.name, task.turn_id, replace(end, reason=goes_on or end.reason))
         return True
 
     async def ended(self, ref: TurnRef) -> None:
@@ -64,13 +69,15 @@ class StopTask:
             return
         state = await claim_state(self.bus, ref)
         cancelled = isinstance(state.claim, CancelRequested)
-        goes_on = await interrupt(
-            self.coder, entry.workspace_id, lambda: self._runs(ref.turn_id), coming=entry.task.status == "pending"
-        )
-        if goes_on is not None:
-            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": goes_on})
+        goes_on = await self._interrupt(entry, ref.turn_id, coming=entry.task.status == "pending")
         reason = goes_on if cancelled else "the task's turn has failed; the log has the reason"
         await self.ending.end(entry.name, ref.turn_id, End("stopped" if cancelled else "failed", reason))
+
+    async def _interrupt(self, entry: FleetAgent, turn_id: str, *, coming: bool) -> str | None:
+        goes_on = await interrupt(self.coder, entry.workspace_id, lambda: self._runs(turn_id), coming=coming)
+        if goes_on is not None:
+            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": goes_on})
+        return goes_on
 
     def _runs(self, turn_id: str) -> bool:
         """Whether a task has not ended: of one that has, the agent may have the next one already."""

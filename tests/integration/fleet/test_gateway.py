@@ -46,7 +46,7 @@ async def test_a_client_uses_the_fleet_and_reads_its_errors(lab: Lab) -> None:
 
 async def _rpc(base: str, tool: str, arguments: JsonObject) -> int:
     async with httpx.AsyncClient(verify=False, trust_env=False) as http:
-        params = {"agent_id": "fleet", "function": tool, "input": arguments}
+        params = {"agent_id": "fleet", "function": tool, "input": arguments, "meta": {"task_id": "call"}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "agent.execute", "params": params}
         answer = await http.post(f"{base}/teams/{FLEET_TEAM}/rpc", json=body)
     return answer.json()["error"]["code"]

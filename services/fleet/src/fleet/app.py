@@ -123,6 +123,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         finding = FindTask(bus, coder, agents, settings.fleet_prefix)
         reconcile, sources = Reconcile(stopping, finding), Sources(frozenset(settings.fleet_ai_tokens))
         deleting = DeleteAgent(bus, fleet, coder, agents, reconcile)
+        starting = StartTask(fleet, stopping, finding, sources)
         most, wait = settings.fleet_max_agents, settings.fleet_create_wait
         handlers = Handlers(
             fleet,
@@ -131,9 +132,9 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             ShowAgent(fleet, coder, names),
             ShowHistory(fleet, tasks),
             deleting,
-            StartTask(fleet, stopping, finding, sources),
+            starting,
             StopAgent(fleet, stopping, finding),
-            WaitTask(fleet, agents, tasks),
+            WaitTask(fleet, agents, tasks, starting),
         )
         agent = make_agent(handlers, extras=settings.fleet_extras)
         hosted = [

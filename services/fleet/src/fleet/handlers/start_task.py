@@ -42,9 +42,28 @@ class StartTask:
             Unavailable: Coder or the agent's terminal does not answer.
         """
         check_text("task_description", description, LONGEST_DESCRIPTION)
+        task = await self.give(turn, name, description)
+        shown = task_view(task)
+        keys = ("id", "agent_name", "summary", "created_at")
+        return {
+            "task": {key: shown[key] for key in keys}
+            | {"status": "running", "started_at": timestamp(task.started_at or task.created_at)},
+            "agent_status": "busy",
+            "message": f"Task started on agent '{task.agent}'",
+        }
+
+    async def give(self, turn: Turn, name: str, description: str, *, behind: int | None = None) -> FleetTask:
+        """Give an agent a task, and return it once its prompt is typed. It has to follow the task number `behind`.
+
+        Raises:
+            NotFound: there is no such agent.
+            Rejected: the agent is offline.
+            Conflict: the agent has a task, or had others since `behind`.
+            Unavailable: Coder or the agent's terminal does not answer.
+        """
         seen = await self.fleet.find(name)
         turn_id = child_id(turn.turn_id, "task")
-        entry = await self._take(turn, seen, turn_id, description)
+        entry = await self._take(turn, seen, turn_id, description, behind)
         task = entry.task
         assert task is not None
         request = task_request(
@@ -56,17 +75,9 @@ class StartTask:
             depth=turn.depth + 1,
         )
         await submit_task(self.stopping.bus, request)
-        task = await self._typed(entry, task)
-        shown = task_view(task)
-        keys = ("id", "agent_name", "summary", "created_at")
-        return {
-            "task": {key: shown[key] for key in keys}
-            | {"status": "running", "started_at": timestamp(task.started_at or task.created_at)},
-            "agent_status": "busy",
-            "message": f"Task started on agent '{seen.name}'",
-        }
+        return await self._typed(entry, task)
 
-    async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str) -> FleetAgent:
+    async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str, behind: int | None) -> FleetAgent:
         """The agent's entry with the task of this turn, which an earlier attempt may have put there."""
         known = self.stopping.agents.of(seen.name, seen.workspace.id)
         if known is not None and known.task is not None and known.task.status in FINAL:
@@ -84,17 +95,20 @@ class StartTask:
         def taken(entry: FleetAgent | None) -> FleetAgent:
             if entry is None or entry.workspace_id != seen.workspace.id:
                 entry = new_agent(seen.name, seen.workspace)
-            if entry.task is not None or entry.deleting:
+            if entry.task is not None or entry.deleting or behind not in (None, entry.tasks):
                 return entry
             return with_task(entry, turn_id, summary_of(description), source)
 
         entry = await self.stopping.agents.change(seen.name, taken)
         assert entry is not None
-        if entry.task is None:
+        if entry.task is not None and entry.task.turn_id == turn_id:
+            return entry
+        if entry.deleting:
             raise Conflict(f"Agent '{seen.name}' is being deleted.")
-        if entry.task.turn_id != turn_id:
-            raise _has_a_task(entry.task)
-        return entry
+        if behind not in (None, entry.tasks):
+            raise Conflict(f"Agent '{seen.name}' has been answered already, or has another task.")
+        assert entry.task is not None
+        raise _has_a_task(entry.task)
 
     async def _typed(self, entry: FleetAgent, task: FleetTask) -> FleetTask:
         """The task once its prompt is typed."""

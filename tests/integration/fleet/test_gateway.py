@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from mcp import Client
-from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
+from mcp import Client, MCPError
+from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent, TextResourceContents
 from tests.integration.fleet.lab import Lab
 from tests.integration.real_parts import Front, a_gateway
 from tests.waiting import eventually
@@ -71,6 +71,38 @@ async def test_what_a_coding_agent_asks_comes_back_and_the_answer_is_its_next_ta
         ended = await _waited(client, name)
         assert (ended["task"]["id"], ended["task"]["status"]) == (waited["task"]["id"], "completed")
         assert (lab.coder.agent(name).prompts[1:], len(asked)) == (["ask Which colour?", "say blue"], 1)
+
+
+async def test_agents_and_tasks_are_resources(lab: Lab) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    async with a_front(lab) as front, front.client(FLEET_TEAM, FLEET_AGENT) as client:
+
+        async def read(uri: str) -> Any:
+            [content] = (await client.read_resource(uri)).contents
+            assert isinstance(content, TextResourceContents)
+            assert (content.uri, content.mime_type) == (uri, "application/json")
+            return json.loads(content.text)
+
+        assert [it.uri for it in (await client.list_resources()).resources] == ["fleet://agents"]
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [it.uri_template for it in templates] == ["fleet://agents/{name}", "fleet://tasks/{id}"]
+        assert await read("fleet://agents") == await lab.call("list_agents")
+        assert await read(f"fleet://agents/{name}") == await lab.call("show_agent", agent_name=name)
+        [spec] = await lab.history(name)
+        given = {"agent_name": name, "task_description": "say hello; work 30 s"}
+        started = await lab.call("start_agent_task", **given)
+        now = await read(f"fleet://tasks/{started['task']['id']}")
+        assert (now["task"]["status"], now["messages"][0]["text"]) == ("running", given["task_description"])
+        await lab.call("stop_agent_task", agent_name=name)
+        ended = await read(f"fleet://tasks/{started['task']['id']}")
+        assert (ended["task"]["status"], [it["role"] for it in ended["messages"]]) == ("stopped", ["user", "agent"])
+        assert ended["messages"][1]["text"].startswith("hello")
+        first = await read(f"fleet://tasks/{spec['id']}")
+        assert [it["text"] for it in first["messages"]] == ["say hello", "hello"]
+        for uri in ("fleet://agents/nobody", f"fleet://tasks/{'0' * 32}", "fleet://tasks/x"):
+            with pytest.raises(MCPError, match=r"does not exist|There is no task"):
+                await client.read_resource(uri)
 
 
 async def _waited(client: Client, name: str) -> JsonObject:

@@ -15,6 +15,7 @@ from fleet.handlers.show_agent import ShowAgent
 from fleet.handlers.show_history import DEFAULT_SIZE, ShowHistory
 from fleet.handlers.start_task import StartTask
 from fleet.handlers.stop_task import StopAgent
+from fleet.handlers.transcript import Transcript
 from fleet.handlers.wait_task import DEFAULT, WaitTask
 from fleet.seeing.fleet import Fleet
 from fleet.seeing.projects import DEFAULT_ROLE
@@ -44,6 +45,7 @@ class Handlers:
     start: StartTask
     stop: StopAgent
     wait: WaitTask
+    transcript: Transcript
 
 
 def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:

@@ -90,7 +90,7 @@ async def test_agents_and_tasks_are_resources(lab: Lab) -> None:
         assert await read("fleet://agents") == await lab.call("list_agents")
         assert await read(f"fleet://agents/{name}") == await lab.call("show_agent", agent_name=name)
         [spec] = await lab.history(name)
-        given = {"agent_name": name, "task_description": "say hello; work 30 s"}
+        given: JsonObject = {"agent_name": name, "task_description": "say hello; work 30 s"}
         started = await lab.call("start_agent_task", **given)
         now = await read(f"fleet://tasks/{started['task']['id']}")
         assert (now["task"]["status"], now["messages"][0]["text"]) == ("running", given["task_description"])

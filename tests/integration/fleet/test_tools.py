@@ -11,6 +11,7 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.unit.fleet.contract import block, fits, tools
 
+from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import InputRequired, Principal, Progress
 from pallas_demo.coder import Fault
@@ -325,3 +326,19 @@ async def ask(lab: Lab, name: str) -> InputRequired:
     """What a caller who can be asked gets."""
     followed = await lab.start("wait_agent_task", agent_name=name, asks=True)
     return await followed.until(InputRequired)
+
+
+async def test_the_longest_description_is_typed_whole(lab: Lab) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    line = "append big.txt: " + "é0123456789 " * 80
+    text = "\n".join([line] * (LONGEST_DESCRIPTION // len(line)))
+    text += "\nsay " + "x" * (LONGEST_DESCRIPTION - len(text) - 5)
+    assert len(text) == LONGEST_DESCRIPTION
+    started = await lab.call("start_agent_task", agent_name=name, task_description=text)
+    assert started["task"]["summary"].startswith("append big.txt: é0123456789")
+    waited = await lab.call("wait_agent_task", agent_name=name)
+    assert (waited["ended"], waited["task"]["status"]) == (True, "completed")
+    assert lab.coder.agent(name).prompts[1:] == [text]
+    too_long = await lab.error("start_agent_task", agent_name=name, task_description=text + "x")
+    assert failure(too_long) == BAD

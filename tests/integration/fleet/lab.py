@@ -22,7 +22,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
 from pallas_contracts.fleet import FleetAgent
-from pallas_contracts.turns import Principal, Result, TurnRequested
+from pallas_contracts.turns import InputRequired, Principal, Result, TurnRequested
 from pallas_demo.coder import CoderStandIn
 from pallas_runtime.process import Process
 
@@ -89,10 +89,23 @@ class Lab:
         await submit(self.bus, request)
         return followed
 
-    async def start(self, tool: str, principal: Principal = ALICE, **arguments: Any) -> Followed:
-        """Submit a call and follow it."""
+    async def start(
+        self,
+        tool: str,
+        principal: Principal = ALICE,
+        *,
+        asks: bool = False,
+        asked: tuple[InputRequired, JsonObject] | None = None,
+        **arguments: Any,
+    ) -> Followed:
+        """Submit a call and follow it. `asks`: the caller can be asked; `asked`: it was, and has these responses."""
         request = turn_requested(FLEET_TEAM, FLEET_AGENT, tool=tool, arguments=arguments)
-        return await self.submit(request.model_copy(update={"principal": principal}))
+        more: JsonObject = {"principal": principal}
+        if asks or asked:
+            more["client"] = request.client.model_copy(update={"capabilities": {"elicitation": {}}})
+        if asked is not None:
+            more |= {"request_state": asked[0].request_state, "input_responses": asked[1]}
+        return await self.submit(request.model_copy(update=more))
 
     async def call(self, tool: str, principal: Principal = ALICE, **arguments: Any) -> JsonObject:
         """The structured answer of a call, which is also its text."""

@@ -1,26 +1,25 @@
 """The fleet as MCP clients and JSON-RPC callers see it, through a gateway."""
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
 
 import httpx
-from mcp_types import TextContent
+import pytest
+from mcp import Client, MCPError
+from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent, TextResourceContents
 from tests.integration.fleet.lab import Lab
-from tests.integration.real_parts import a_gateway, until
+from tests.integration.real_parts import Front, a_gateway
+from tests.waiting import eventually
 
-from pallas_bus.transport import kv
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.catalog import AGENTS, FLEET_AGENT, FLEET_TASKS_AGENT, FLEET_TEAM
+from pallas_contracts.catalog import FLEET_AGENT, FLEET_TASKS_AGENT, FLEET_TEAM
 
 
 async def test_a_client_uses_the_fleet_and_reads_its_errors(lab: Lab) -> None:
     await lab.replica()
-
-    async def published() -> bool:
-        agents = [await kv.get(lab.bus, AGENTS, team=FLEET_TEAM, agent=it) for it in (FLEET_AGENT, FLEET_TASKS_AGENT)]
-        return None not in agents
-
-    await until(published)
-    async with a_gateway(lab.nats_url) as front, front.client(FLEET_TEAM, FLEET_AGENT) as client:
+    async with a_front(lab) as front, front.client(FLEET_TEAM, FLEET_AGENT) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
         assert listed[0] == "create_agent"
         assert "stop_agent_task" in listed
@@ -42,6 +41,84 @@ async def test_a_client_uses_the_fleet_and_reads_its_errors(lab: Lab) -> None:
         async with httpx.AsyncClient(verify=False, trust_env=False) as http:
             nobody = await http.post(front.url(FLEET_TEAM, FLEET_TASKS_AGENT), json={})
         assert nobody.status_code in (401, 403), nobody.text
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_what_a_coding_agent_asks_comes_back_and_the_answer_is_its_next_task(
+    lab: Lab, era: Literal["auto", "legacy"]
+) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    asked = list[str]()
+
+    async def answer(_: object, params: Any) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        assert list(params.requested_schema["properties"]) == ["answer"]
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"answer": "say blue"})
+
+    async with (
+        a_front(lab) as front,
+        front.client(FLEET_TEAM, FLEET_AGENT, era, elicitation_callback=answer) as client,
+    ):
+        await client.call_tool("start_agent_task", {"agent_name": name, "task_description": "ask Which colour?"})
+        waited = await _waited(client, name)
+        if era == "legacy":  # a handshake leaves no way to ask
+            assert (waited["asks"], waited["ended"], asked) == ("Which colour?", True, [])
+            return
+        assert asked == [f"Agent '{name}' asks: Which colour?"]
+        assert (waited["task"]["summary"], waited["task"]["source"]) == ("say blue", "ai_controller")
+        ended = await _waited(client, name)
+        assert (ended["task"]["id"], ended["task"]["status"]) == (waited["task"]["id"], "completed")
+        assert (lab.coder.agent(name).prompts[1:], len(asked)) == (["ask Which colour?", "say blue"], 1)
+
+
+async def test_agents_and_tasks_are_resources(lab: Lab) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    async with a_front(lab) as front, front.client(FLEET_TEAM, FLEET_AGENT) as client:
+
+        async def read(uri: str) -> Any:
+            [content] = (await client.read_resource(uri)).contents
+            assert isinstance(content, TextResourceContents)
+            assert (content.uri, content.mime_type) == (uri, "application/json")
+            return json.loads(content.text)
+
+        assert [it.uri for it in (await client.list_resources()).resources] == ["fleet://agents"]
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [it.uri_template for it in templates] == ["fleet://agents/{name}", "fleet://tasks/{id}"]
+        assert await read("fleet://agents") == await lab.call("list_agents")
+        assert await read(f"fleet://agents/{name}") == await lab.call("show_agent", agent_name=name)
+        [spec] = await lab.history(name)
+        given: JsonObject = {"agent_name": name, "task_description": "say hello; work 30 s"}
+        started = await lab.call("start_agent_task", **given)
+        now = await read(f"fleet://tasks/{started['task']['id']}")
+        assert (now["task"]["status"], now["messages"][0]["text"]) == ("running", given["task_description"])
+        await lab.call("stop_agent_task", agent_name=name)
+        ended = await read(f"fleet://tasks/{started['task']['id']}")
+        assert (ended["task"]["status"], [it["role"] for it in ended["messages"]]) == ("stopped", ["user", "agent"])
+        assert ended["messages"][1]["text"].startswith("hello")
+        first = await read(f"fleet://tasks/{spec['id']}")
+        assert [it["text"] for it in first["messages"]] == ["say hello", "hello"]
+        for uri in ("fleet://agents/nobody", f"fleet://tasks/{'0' * 32}", "fleet://tasks/x"):
+            with pytest.raises(MCPError, match=r"does not exist|There is no task"):
+                await client.read_resource(uri)
+
+
+async def _waited(client: Client, name: str) -> JsonObject:
+    result = await client.call_tool("wait_agent_task", {"agent_name": name})
+    assert result.structured_content is not None, result.content
+    return result.structured_content
+
+
+@asynccontextmanager
+async def a_front(lab: Lab) -> AsyncGenerator[Front]:
+    """A gateway that knows both agents."""
+    async with a_gateway(lab.nats_url) as front:
+        find = front.gateway.http.endpoints.find
+        agents = (FLEET_AGENT, FLEET_TASKS_AGENT)
+        await eventually(lambda: not any(isinstance(find(FLEET_TEAM, agent), str) for agent in agents))
+        yield front
 
 
 async def _rpc(base: str, tool: str, arguments: JsonObject) -> int:

@@ -1,6 +1,7 @@
 """The nine tools through a real executor and log, with agents in real terminals."""
 
 import asyncio
+import json
 import uuid
 from typing import Any
 
@@ -10,8 +11,9 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.unit.fleet.contract import block, fits, tools
 
+from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.turns import Principal, Progress
+from pallas_contracts.turns import InputRequired, Principal, Progress
 from pallas_demo.coder import Fault
 
 CONTRACT = tools()
@@ -284,3 +286,59 @@ async def test_the_source_of_a_task_is_who_called(lab: Lab) -> None:
         waited = await lab.call("wait_agent_task", agent_name=name)
         assert (waited["ended"], waited["task"]["status"], waited["task"]["source"]) == (True, "completed", source)
         assert waited["task"]["summary"] == text
+
+
+ASKED = {"asks": "Which colour?", "ended": True}
+BLUE = {"answer": {"action": "accept", "content": {"answer": "say blue"}}}
+
+
+async def test_a_question_is_answered_once_and_only_while_the_agent_waits(lab: Lab) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    await lab.call("start_agent_task", agent_name=name, task_description="ask Which colour?")
+    waited = await lab.call("wait_agent_task", agent_name=name)
+    assert waited.items() >= ASKED.items()
+    question = await ask(lab, name)
+    params = question.input_requests["answer"]["params"]
+    assert (params["mode"], params["message"]) == ("form", f"Agent '{name}' asks: Which colour?")
+    assert question.request_state == waited["task"]["id"]
+    declined = await lab.start("wait_agent_task", agent_name=name, asked=(question, {"answer": {"action": "decline"}}))
+    assert (await result_of(declined)).structured.items() >= ASKED.items()
+    refused = {"answer": {"action": "accept", "content": {"answer": "\x1b"}}}
+    bad = await lab.start("wait_agent_task", agent_name=name, asked=(question, refused))
+    assert failure(json.loads((await result_of(bad)).content[0]["text"])) == BAD
+
+    both = [await lab.start("wait_agent_task", agent_name=name, asked=(question, BLUE)) for _ in range(2)]
+    results = await asyncio.gather(*map(result_of, both))
+    [answered] = [it.structured for it in results if not it.is_error]
+    assert (answered["task"]["summary"], answered["task"]["source"]) == ("say blue", "human")
+    [late] = [json.loads(it.content[0]["text"]) for it in results if it.is_error]
+    assert failure(late) == CONFLICT
+    await lab.call("wait_agent_task", agent_name=name)
+    again = await lab.start("wait_agent_task", agent_name=name, asked=(question, BLUE))
+    assert failure(json.loads((await result_of(again)).content[0]["text"])) == CONFLICT
+    asked_before = await lab.start("wait_agent_task", agent_name=name, task_id=waited["task"]["id"], asks=True)
+    assert (await result_of(asked_before)).structured.items() >= ASKED.items()
+    assert lab.coder.agent(name).prompts[1:] == ["ask Which colour?", "say blue"]
+
+
+async def ask(lab: Lab, name: str) -> InputRequired:
+    """What a caller who can be asked gets."""
+    followed = await lab.start("wait_agent_task", agent_name=name, asks=True)
+    return await followed.until(InputRequired)
+
+
+async def test_the_longest_description_is_typed_whole(lab: Lab) -> None:
+    await lab.replica(fleet_extras="true")
+    name = await lab.create()
+    line = "append big.txt: " + "é0123456789 " * 80
+    text = "\n".join([line] * (LONGEST_DESCRIPTION // len(line)))
+    text += "\nsay " + "x" * (LONGEST_DESCRIPTION - len(text) - 5)
+    assert len(text) == LONGEST_DESCRIPTION
+    started = await lab.call("start_agent_task", agent_name=name, task_description=text)
+    assert started["task"]["summary"].startswith("append big.txt: é0123456789")
+    waited = await lab.call("wait_agent_task", agent_name=name)
+    assert (waited["ended"], waited["task"]["status"]) == (True, "completed")
+    assert lab.coder.agent(name).prompts[1:] == [text]
+    too_long = await lab.error("start_agent_task", agent_name=name, task_description=text + "x")
+    assert failure(too_long) == BAD

@@ -9,6 +9,7 @@ from pallas_cli.processes.environment import server_environment
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import accepts
 from pallas_cli.stack.data import kept_secret
+from pallas_cli.stack.local_fleet import LocalFleet
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
 from pallas_cli.stack.service_spec import TOOLS, service
@@ -37,6 +38,8 @@ def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:
     folder = plan.data / "coder"
     command = ("-m", "pallas_demo.coder", "--port", str(port))
     command += ("--state", str(folder / "state.json"), "--folder", str(folder / "workspaces"), "--resume")
+    local = plan.fleet.local or LocalFleet()
+    command += local.arguments
 
     async def prepare() -> Launch:
         for each in (folder, folder / "workspaces"):
@@ -44,7 +47,7 @@ def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:
         return Launch(
             command=(sys.executable, *command),
             ready=accepts(LOOPBACK, port),
-            env={**server_environment(), **_kept_token(plan), "PYTHONUNBUFFERED": "1"},
+            env={**server_environment(), **local.passed, **_kept_token(plan), "PYTHONUNBUFFERED": "1"},
         )
 
     return ProcessSpec("coder", 1, TOOLS, prepare, needs)

@@ -9,6 +9,7 @@ from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.kept_addresses import Part
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.demo_servers import DemoServers
+from pallas_cli.stack.local_fleet import LocalFleet
 from pallas_cli.stack.ports import LOOPBACK
 
 
@@ -41,11 +42,15 @@ class AuthSide:
 
 @dataclass(frozen=True, slots=True)
 class FleetSide:
-    """The fleet, and its Coder: a stand-in at `coder_port`, or the one at `coder_url` if that is None."""
+    """The fleet, and its Coder: a stand-in at `coder_port`, or the one at `coder_url` if that is None.
+
+    `local` are the programs that the stand-in runs, if they are not for a demo only.
+    """
 
     port: int
     coder_url: str
     coder_port: int | None = None
+    local: LocalFleet | None = None
 
     @property
     def url(self) -> str:

@@ -12,6 +12,7 @@ from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
 from pallas_cli.stack.data import SECRETS, kept_secret
 from pallas_cli.stack.demo_servers import DemoServers
+from pallas_cli.stack.local_fleet import local_fleet
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, FleetSide, Plan
 from pallas_cli.stack.ports import LOOPBACK, Ports, require_free
@@ -24,7 +25,7 @@ def make_plan(
     """Choose servers, ports and addresses. With `demo`, the demo team's servers are included.
 
     Raises:
-        Refused: a binary is missing or a needed port is in use.
+        Refused: a binary is missing, a needed port is in use, or the local fleet cannot be.
     """
     ports = Ports(options.port_base)
     nats = _nats(data, ports, teams) if external.nats is None else None
@@ -94,9 +95,10 @@ def _require_binaries(
 
 
 def _fleet_side(ports: Ports, coder: str | None) -> FleetSide:
+    local = local_fleet(os.environ)
     if coder is not None:
         return FleetSide(ports.fleet, coder.rstrip("/"))
-    return FleetSide(ports.fleet, f"http://{LOOPBACK}:{ports.coder}", ports.coder)
+    return FleetSide(ports.fleet, f"http://{LOOPBACK}:{ports.coder}", ports.coder, local)
 
 
 def _auth_side(ports: Ports, data: Path, redis_url: str | None, postgres_url: str | None) -> AuthSide:

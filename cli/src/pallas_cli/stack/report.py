@@ -83,7 +83,8 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
     yield "pipelines", plan.pipelines_url
     yield "data-pool", plan.data_pool_url
     yield "fleet", f"{plan.gateway_urls[0]}/teams/fleet/mcp/fleet"
-    yield "coder", without_credentials(plan.fleet.coder_url) + " (stand-in)" * (plan.fleet.coder_port is not None)
+    what = "" if plan.fleet.coder_port is None else " (stand-in)" if plan.fleet.local is None else " (local fleet)"
+    yield "coder", without_credentials(plan.fleet.coder_url) + what
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url
         yield "library-search", f"{plan.auth.library_search_url}/mcp"

@@ -177,7 +177,8 @@ class _Stack:
 
     async def _fleet_story(self) -> bool:
         """Show a coding agent at work, at the end of `--demo` and with the stand-in only: elsewhere it costs money."""
-        if self._options.stay or not self._demo or self._plan.fleet.coder_port is None:
+        fleet = self._plan.fleet
+        if self._options.stay or not self._demo or fleet.coder_port is None or fleet.local is not None:
             return True
         return await tell_fleet_story(self._console, self._plan)
 

@@ -113,9 +113,11 @@ class Terminal:
         with self._silence():
             before = self._screen.lines()
             self._turn("running")
+            self._wrote.clear()  # a program may show only the beginning of a long text, while the rest is typed
             await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
             await self._quiet()
             begun = self._begun
+            self._wrote.clear()
             await self.press("\r")
             await self._quiet(lambda: not self._marked or self._begun > begun)
             self._before, self._typed = before, text
@@ -167,8 +169,7 @@ class Terminal:
             self._after(self.settings.stable_after, self._settled)
 
     async def _quiet(self, enough: Callable[[], bool] = lambda: True) -> None:
-        """Wait until the program wrote something, and enough, and then paused."""
-        self._wrote.clear()
+        """Wait until the program wrote something since `_wrote` was cleared, and enough, and then paused."""
         try:
             async with asyncio.timeout(self.settings.start_timeout):
                 await self._wrote.wait()

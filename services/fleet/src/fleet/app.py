@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fleet.agent.definitions import CALLS, callers_of, fleet_definition, tasks_definition
+from fleet.agent.resources import add_resources
 from fleet.agent.tools import Handlers, make_agent
 from fleet.coder.client import Coder
 from fleet.handlers.create_agent import CreateAgent
@@ -15,6 +16,7 @@ from fleet.handlers.show_agent import ShowAgent, metadata_names
 from fleet.handlers.show_history import ShowHistory
 from fleet.handlers.start_task import StartTask
 from fleet.handlers.stop_task import StopAgent
+from fleet.handlers.transcript import Transcript
 from fleet.handlers.wait_task import WaitTask
 from fleet.metrics import make_metrics
 from fleet.reaching.http import Http
@@ -123,6 +125,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         finding = FindTask(bus, coder, agents, settings.fleet_prefix)
         reconcile, sources = Reconcile(stopping, finding), Sources(frozenset(settings.fleet_ai_tokens))
         deleting = DeleteAgent(bus, fleet, coder, agents, reconcile)
+        starting = StartTask(fleet, stopping, finding, sources)
         most, wait = settings.fleet_max_agents, settings.fleet_create_wait
         handlers = Handlers(
             fleet,
@@ -131,11 +134,14 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             ShowAgent(fleet, coder, names),
             ShowHistory(fleet, tasks),
             deleting,
-            StartTask(fleet, stopping, finding, sources),
+            starting,
             StopAgent(fleet, stopping, finding),
-            WaitTask(fleet, agents, tasks),
+            WaitTask(fleet, agents, tasks, starting),
+            Transcript(fleet, coder, agents, tasks),
         )
         agent = make_agent(handlers, extras=settings.fleet_extras)
+        if settings.fleet_extras:
+            add_resources(agent, handlers)
         hosted = [
             HostedAgent(fleet_definition(agent, allow), FunctionRuntime(FLEET_AGENT, agent, safe=True)),
             HostedAgent(

@@ -21,8 +21,8 @@ type TaskSource = Literal["agent", "human", "ai_controller"]
 class FleetTask(Message):
     """A task of an agent (KV bucket `fleet_tasks`, key `{workspace}.{number}`, once it has ended).
 
-    `turn_id` is the turn that types it and watches it. `reason` is why it has failed; `asks` is what the agent asked
-    when it stopped working to wait for an answer.
+    `turn_id` is the turn that types it and watches it, `message` the id of its prompt in the agent's conversation.
+    `reason` is why it has failed; `asks` is what the agent asked when it stopped working to wait for an answer.
     """
 
     turn_id: Token
@@ -34,6 +34,7 @@ class FleetTask(Message):
     created_at: Moment
     started_at: Moment | None = None
     completed_at: Moment | None = None
+    message: int | None = None
     reason: Line | None = None
     asks: Line | None = None
 

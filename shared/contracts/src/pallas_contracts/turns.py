@@ -50,6 +50,9 @@ TURN_ERRORS: Mapping[TurnError, str] = {
 }
 """What each code of `TurnError` means, as a sentence for the caller."""
 
+_FIRST_THAT_ASKS = "2026-07-28"
+"""The MCP revision from which on a result may ask for input."""
+
 _AS_STRING = GetPydanticSchema(lambda _code, schema_of: schema_of(str))
 """Readers take every string as a code: a later release may add one."""
 
@@ -97,6 +100,15 @@ class ClientContext(Message):
     capabilities: JsonObject = Field(default_factory=dict[str, Any])
     log_level: str | None = None
     progress: bool = False
+
+    @property
+    def fills_in_forms(self) -> bool:
+        """Whether it can be asked for input by a form (`InputRequired`): revisions with a handshake cannot."""
+        match self.capabilities.get("elicitation"):
+            case {**modes}:
+                return self.protocol_version >= _FIRST_THAT_ASKS and (not modes or "form" in modes)
+            case _:
+                return False
 
 
 class TurnRequested(Message):

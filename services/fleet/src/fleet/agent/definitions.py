@@ -54,6 +54,7 @@ def fleet_definition(agent: FunctionAgent, allow: Allow | None) -> AgentDefiniti
         description="Coding agents in workspaces of Coder: creates and deletes them, gives them tasks and stops them.",
         version=version("pallas-fleet"),
         tools=tuple(tool.definition for tool in agent.tools.values()),
+        resources=tuple(resource.definition for resource in agent.resources.values()),
         limits=Limits(turn_timeout=_CALL_SECONDS, max_concurrency=CALLS, max_attempts=_CALL_ATTEMPTS),
         retry="safe",
         allow=allow,

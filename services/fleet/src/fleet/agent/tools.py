@@ -15,12 +15,13 @@ from fleet.handlers.show_agent import ShowAgent
 from fleet.handlers.show_history import DEFAULT_SIZE, ShowHistory
 from fleet.handlers.start_task import StartTask
 from fleet.handlers.stop_task import StopAgent
+from fleet.handlers.transcript import Transcript
 from fleet.handlers.wait_task import DEFAULT, WaitTask
 from fleet.seeing.fleet import Fleet
 from fleet.seeing.projects import DEFAULT_ROLE
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError, Superseded
-from pallas_contracts.turns import Result
+from pallas_contracts.turns import InputRequired, Result
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import CallContext
 
@@ -28,7 +29,7 @@ _READS = {"readOnlyHint": True, "openWorldHint": True}
 _MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
 _DESTROYS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True}
 
-type _Run = Callable[[CallContext, JsonObject], Awaitable[JsonObject]]
+type _Run = Callable[[CallContext, JsonObject], Awaitable[JsonObject | InputRequired]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Handlers:
     start: StartTask
     stop: StopAgent
     wait: WaitTask
+    transcript: Transcript
 
 
 def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
@@ -125,9 +127,12 @@ def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
         _add(
             agent,
             "wait_agent_task",
-            "Wait until a task of an agent has ended, for at most 50 seconds.",
-            (schemas.WAIT, schemas.WAITED, _READS),
-            lambda ctx, given: does.wait.wait(given["agent_name"], given.get("task_id"), given.get("seconds", DEFAULT)),
+            "Wait until a task of an agent has ended, for at most 50 seconds. If the agent then asks something, the "
+            "caller is asked, and what it answers is the agent's next task.",
+            (schemas.WAIT, schemas.WAITED, _MAKES),
+            lambda ctx, given: does.wait.wait(
+                ctx.turn, given["agent_name"], given.get("task_id"), given.get("seconds", DEFAULT)
+            ),
         )
     return agent
 
@@ -143,13 +148,15 @@ def _add(
 ) -> None:
     """Add a tool; `forms` are the schemas of its arguments and its answer, and its annotations."""
 
-    async def call(ctx: CallContext, arguments: JsonObject) -> Result:
+    async def call(ctx: CallContext, arguments: JsonObject) -> Result | InputRequired:
         try:
             answer = await run(ctx, arguments)
         except Superseded:
             raise
         except PallasError as error:
             return error_result(error)
+        if isinstance(answer, InputRequired):
+            return answer
         text = json.dumps(answer, ensure_ascii=False)
         return Result(content=({"type": "text", "text": text},), structured=answer)
 

@@ -43,24 +43,36 @@ class StartTask:
             Unavailable: Coder or the agent's terminal does not answer.
         """
         check_text("task_description", description, LONGEST_DESCRIPTION)
+        task = await self.give(turn, name, description)
+        shown = task_view(task)
+        keys = ("id", "agent_name", "summary", "created_at")
+        return {
+            "task": {key: shown[key] for key in keys} | {"status": "running", "started_at": shown["started_at"]},
+            "agent_status": "busy",
+            "message": f"Task started on agent '{task.agent}'",
+        }
+
+    async def give(self, turn: Turn, name: str, description: str, *, behind: int | None = None) -> FleetTask:
+        """Give an agent a task, and return it once its prompt is typed. It has to follow the task number `behind`.
+
+        Raises:
+            NotFound: there is no such agent.
+            Rejected: the agent is offline.
+            Conflict: the agent has a task, or had others since `behind`.
+            Unavailable: Coder or the agent's terminal does not answer.
+        """
         turn_id = child_id(turn.turn_id, "task")
         entry, task = (await self._earlier(name, turn_id)) if turn.attempt > 1 else (None, None)
         if entry is None or task is None:
-            entry = await self._take(turn, await self.fleet.find(name), turn_id, description)
+            entry = await self._take(turn, await self.fleet.find(name), turn_id, description, behind)
             task = entry.task
         assert task is not None
         if task.status not in FINAL:
             await self._submit(turn, entry, description)
             task = await self._typed(entry, task)
         if task.started_at is None:
-            raise Unavailable(f"The task could not be started on agent '{entry.name}': {task.reason or task.status}")
-        shown = task_view(task)
-        keys = ("id", "agent_name", "summary", "created_at")
-        return {
-            "task": {key: shown[key] for key in keys} | {"status": "running", "started_at": timestamp(task.started_at)},
-            "agent_status": "busy",
-            "message": f"Task started on agent '{entry.name}'",
-        }
+            raise Unavailable(f"The task could not be started on agent '{task.agent}': {task.reason or task.status}")
+        return task
 
     async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:
         """The task of this turn that an earlier attempt has made: the agent has it still, or had it."""
@@ -81,7 +93,7 @@ class StartTask:
         )
         await submit_task(self.stopping.bus, request)
 
-    async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str) -> FleetAgent:
+    async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str, behind: int | None) -> FleetAgent:
         """The agent's entry with the task of this turn."""
         known = self.stopping.agents.of(seen.name, seen.workspace.id)
         if known is not None and known.task is not None and known.task.status in FINAL:
@@ -95,18 +107,21 @@ class StartTask:
         def taken(entry: FleetAgent | None) -> FleetAgent:
             if entry is None or entry.workspace_id != seen.workspace.id:
                 entry = new_agent(seen.name, seen.workspace)
-            if entry.task is not None or entry.deleting:
+            if entry.task is not None or entry.deleting or behind not in (None, entry.tasks):
                 return entry
             return with_task(entry, turn_id, summary_of(description), source)
 
         # If the broker goes away meanwhile, the task may be there or not. Nobody else would begin it.
         entry = await _patiently(lambda: self.stopping.agents.change(seen.name, taken))
         assert entry is not None
-        if entry.task is None:
+        if entry.task is not None and entry.task.turn_id == turn_id:
+            return entry
+        if entry.deleting:
             raise Conflict(f"Agent '{seen.name}' is being deleted.")
-        if entry.task.turn_id != turn_id:
-            raise _has_a_task(entry.task)
-        return entry
+        if behind not in (None, entry.tasks):
+            raise Conflict(f"Agent '{seen.name}' has been answered already, or has another task.")
+        assert entry.task is not None
+        raise _has_a_task(entry.task)
 
     async def _typed(self, entry: FleetAgent, task: FleetTask) -> FleetTask:
         """The task once its prompt is typed."""

@@ -80,7 +80,7 @@ class TaskRuntime:
                 heard = await self._type(turn, given.description, given, steps, emit)
             except StepFailed as error:
                 return End("failed", error.message), ""
-        await self._began(given.agent, turn.turn_id)
+        await self._began(given.agent, turn.turn_id, None if given.description is None else heard)
         teller = _Teller(given.agent, emit)
         watcher = Watcher(self.coder, given.workspace_id, teller.tell, given.description is not None, heard)
         with steps.elsewhere():
@@ -114,13 +114,13 @@ class TaskRuntime:
             )
         return terminal
 
-    async def _began(self, name: str, turn_id: str) -> None:
+    async def _began(self, name: str, turn_id: str, message: int | None) -> None:
         """The prompt is typed: the task runs."""
 
         def began(entry: FleetAgent | None) -> FleetAgent | None:
             if entry is None or entry.task is None or entry.task.turn_id != turn_id or entry.task.status != "pending":
                 return entry
-            task = entry.task.model_copy(update={"status": "running", "started_at": utc_now()})
+            task = entry.task.model_copy(update={"status": "running", "started_at": utc_now(), "message": message})
             return entry.model_copy(update={"task": task})
 
         await _patiently(lambda: self.agents.change(name, began))

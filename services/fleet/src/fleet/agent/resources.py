@@ -1,0 +1,38 @@
+"""Resources of the agent, which are not in the contract: what its tools show, for reading."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+from fleet.agent.tools import Handlers
+from fleet.handlers.list_agents import list_agents
+from pallas_contracts.agents import JsonObject
+from pallas_executor.functions.agent import FunctionAgent
+from pallas_executor.functions.context import ReadContext
+
+type _Read = Callable[[dict[str, str]], Awaitable[JsonObject]]
+
+
+def add_resources(agent: FunctionAgent, does: Handlers) -> None:
+    """Add the resources."""
+    _add(agent, "fleet://agents", "agents", "All agents, as list_agents shows them", lambda _: list_agents(does.fleet))
+    _add(
+        agent,
+        "fleet://agents/{name}",
+        "agent",
+        "An agent, as show_agent shows it",
+        lambda given: does.show.show(given["name"]),
+    )
+    _add(
+        agent,
+        "fleet://tasks/{id}",
+        "task",
+        "A task with the messages of its agent's terminal, while they are there",
+        lambda given: does.transcript.read(given["id"]),
+    )
+
+
+def _add(agent: FunctionAgent, uri: str, name: str, description: str, read: _Read) -> None:
+    async def answer(_: ReadContext, given: dict[str, str]) -> str:
+        return json.dumps(await read(given), ensure_ascii=False)
+
+    agent.resource(uri, name, description, mime_type="application/json")(answer)

@@ -108,13 +108,13 @@ class StartTask:
             await self.stopping.stop(entry, "its prompt could not be typed in time")
             raise Unavailable(f"Agent '{entry.name}' did not take the task within {PATIENCE:g} s.")
         now = agents.of(entry.name, entry.workspace_id)
-        if now is not None and now.task is not None and now.task.turn_id == task.turn_id:
-            return now.task
-        ended = await self.stopping.ending.tasks.find(entry, task.number)
-        if ended is None or ended.started_at is None:
-            why = (ended.reason if ended is not None else None) or "it was deleted"
-            raise Unavailable(f"The task could not be started on agent '{entry.name}': {why}")
-        return ended
+        mine = now.task if now is not None and now.task is not None and now.task.turn_id == task.turn_id else None
+        if mine is None:
+            mine = await self.stopping.ending.tasks.find(entry, task.number)
+        if mine is None or mine.started_at is None:
+            why = (mine.reason if mine is not None else None) or "it was given up"
+            raise Unavailable(f"The task could not be started on agent '{entry.name}': {why.rstrip('.')}.")
+        return mine
 
 
 def _has_a_task(task: FleetTask) -> Conflict:

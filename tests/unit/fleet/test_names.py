@@ -107,7 +107,7 @@ def test_projects_are_shown_by_name_with_their_templates() -> None:
 
 def test_errors_repeat_the_beginning_of_a_long_name() -> None:
     for find in (lambda: find_project(TEMPLATES, "x" * 99_999), lambda: find_role(ROLES, "x" * 99_999, "Setup")):
-        with pytest.raises((NotFound, Rejected), match="x{59}… | does not exist") as caught:
+        with pytest.raises((NotFound, Rejected), match=r"x{59}… | does not exist") as caught:
             find()
         assert len(caught.value.message) < 200
 

@@ -40,8 +40,7 @@ async def test_the_token_of_coder_is_in_no_answer_log_line_span_turn_or_bucket(l
             async def call(tool: str) -> None:
                 answers.append(str((await lab.result(tool, **CALLS[tool])).model_dump()))
 
-            given = {"name": "papi", "project": "Setup", "spec": "say hello"}
-            await lab.call("create_agent", **given)
+            await lab.call("create_agent", name="papi", project="Setup", spec="say hello")
             await lab.coder.agent("papi").until("stable")
             for mode in FAULTS:
                 await lab.coder.fault(Fault(mode=mode))

@@ -71,7 +71,8 @@ class StartTask:
             await self._submit(turn, entry, description)
             task = await self._typed(entry, task)
         if task.started_at is None:
-            raise Unavailable(f"The task could not be started on agent '{task.agent}': {task.reason or task.status}")
+            why = (task.reason or task.status).rstrip(".")
+            raise Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")
         return task
 
     async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:

@@ -9,7 +9,7 @@ from tests.requirements import requirement
 from tests.waiting import soon
 
 from fleet.handlers.start_task import StartTask
-from fleet.running import run_task, typing
+from fleet.running import typing
 from fleet.terminal.agent_api import Terminal
 from pallas_demo.coder import Fault
 
@@ -71,7 +71,7 @@ async def test_a_prompt_that_did_not_get_through_is_typed_again(lab: Lab, monkey
 async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await lab.replica()
     name = await lab.create()
-    typed, type_once = asyncio.Event(), run_task.type_once
+    typed, type_once = asyncio.Event(), typing.type_once
 
     async def stuck(*given: object, **named: object) -> int:
         found = await type_once(*given, **named)  # pyright: ignore
@@ -80,7 +80,7 @@ async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monk
             await asyncio.get_running_loop().create_future()
         return found
 
-    monkeypatch.setattr(run_task, "type_once", stuck)
+    monkeypatch.setattr("fleet.running.run_task.type_once", stuck)
     followed = await lab.start("start_agent_task", agent_name=name, task_description=TEXT)
     await soon(typed.wait())
     await lab.replica()

@@ -9,9 +9,11 @@ import random
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.chaos import report
+from tests.chaos.fleet_storm import FleetOptions, run_fleet
 from tests.chaos.run import Options, run
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
@@ -25,6 +27,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0, help="how long blows fall at most")
     parser.add_argument("--every", type=float, help="seconds between two blows on average (default: 2.5, 0.2)")
     parser.add_argument("--pipelines", action="store_true", help="only programs of 30 nodes, and blows without a break")
+    parser.add_argument("--fleet", action="store_true", help="only tasks of coding agents (default: 200)")
     parser.add_argument("--keep", type=Path, help="folder for the logs of all processes, which are else thrown away")
     options = parser.parse_args()
     turns, every = (200, 0.2) if options.pipelines else (500, 2.5)
@@ -41,7 +44,12 @@ def main() -> int:
         if folder.exists() and any(folder.iterdir()):
             parser.error(f"{folder} is not empty: what another storm has left there would be counted")
         folder.mkdir(parents=True, exist_ok=True)
-        result = asyncio.run(run(wanted, folder, lambda line: print(line, file=sys.stderr, flush=True)))
+        tell = partial(print, file=sys.stderr, flush=True)
+        if options.fleet:
+            fleet = asyncio.run(run_fleet(FleetOptions(options.seed, tasks=options.turns or 200), folder, tell))
+            print(f"seed {options.seed}: {fleet}")
+            return 1 if fleet.violations else 0
+        result = asyncio.run(run(wanted, folder, tell))
     path = report.write(report.facts(result), RESULTS)
     print(path.read_text("utf-8"))
     return 1 if result.violations else 0

@@ -112,7 +112,7 @@ class Work:
                 if len(self._ends) > round_:
                     return self._ends[round_]
                 async with self._changed:
-                    while len(self._said) == told and len(self._ends) == round_:
+                    while len(self._said) == told and len(self._ends) <= round_:
                         await self._changed.wait()
         finally:
             self.followers -= 1

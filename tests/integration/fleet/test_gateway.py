@@ -123,7 +123,7 @@ async def a_front(lab: Lab) -> AsyncGenerator[Front]:
 
 async def _rpc(base: str, tool: str, arguments: JsonObject) -> int:
     async with httpx.AsyncClient(verify=False, trust_env=False) as http:
-        params = {"agent_id": "fleet", "function": tool, "input": arguments}
+        params = {"agent_id": "fleet", "function": tool, "input": arguments, "meta": {"task_id": "call"}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "agent.execute", "params": params}
         answer = await http.post(f"{base}/teams/{FLEET_TEAM}/rpc", json=body)
     return answer.json()["error"]["code"]

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from pallas_contracts.bounds import Json
+
 TEXT = (Path(__file__).parents[2] / "data" / "fleet" / "fleet-mcp-tools.md").read_text("utf-8")
 
 _BLOCK = re.compile(r"```(python|json)\n(.*?)```", re.DOTALL)
@@ -49,16 +51,10 @@ def optional(text: str) -> set[str]:
     return set(OPTIONAL.findall(text))
 
 
-def fits(example: Any, real: Any) -> bool:
+def fits(example: Json, real: Json) -> bool:
     """Whether an answer has the shape of an example: the same names and types. A null says nothing about the type."""
-    match example, real:
-        case {**one}, {**other}:
-            return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
-        case [*examples], [*answers]:
-            return all(any(fits(known, each) for known in examples) for each in answers)
-        case _:
-            return None in (example, real) or _kind(example) == _kind(real)
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__
+    if isinstance(example, dict) and isinstance(real, dict):
+        return example.keys() == real.keys() and all(fits(example[name], real[name]) for name in example)
+    if isinstance(example, list) and isinstance(real, list):
+        return all(any(fits(one, each) for one in example) for each in real)
+    return example is None or real is None or isinstance(real, example.__class__)

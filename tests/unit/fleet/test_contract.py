@@ -8,15 +8,14 @@ from tests.requirements import requirement
 from tests.unit.fleet.contract import block, optional, tools
 
 from fleet.agent.definitions import callers_of, fleet_definition, tasks_definition
-from fleet.agent.tools import make_agent
+from fleet.agent.tools import Handlers, make_agent
 from pallas_contracts.agents import Allow, JsonObject
+from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import Principal
 
 CONTRACT = tools()
-NOTHING: Any = None
-"""In the place of what the tools do."""
-AGENT = make_agent(NOTHING, extras=False)
+AGENT = make_agent(Handlers.__new__(Handlers), extras=False)
 DEFINITION = fleet_definition(AGENT, None)
 
 
@@ -36,15 +35,13 @@ def outline(schema: JsonObject) -> Any:
             return only[0] if len(only) == 1 else "str"
 
 
-def written(value: Any) -> Any:
+def written(value: Json) -> Json:
     """What the contract writes. A new agent has no task, which is one of the values that a task can have."""
-    match value:
-        case {**entries}:
-            return {name: written(each) for name, each in entries.items()}
-        case [*items]:
-            return [written(each) for each in items]
-        case _:
-            return "str | None" if value == "None" else value
+    if isinstance(value, dict):
+        return {name: written(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [written(each) for each in value]
+    return "str | None" if value == "None" else value
 
 
 def missing_allowed(schema: JsonObject) -> set[str]:
@@ -68,7 +65,7 @@ def test_the_nine_tools_are_listed_in_the_contracts_order() -> None:
         "list_agent_projects",
     ]
     assert [tool.name for tool in DEFINITION.tools] == list(CONTRACT)
-    more = [tool for tool in make_agent(NOTHING, extras=True).tools if tool not in AGENT.tools]
+    more = [tool for tool in make_agent(Handlers.__new__(Handlers), extras=True).tools if tool not in AGENT.tools]
     assert more == ["wait_agent_task"]
 
 

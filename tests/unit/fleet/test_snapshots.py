@@ -1,18 +1,20 @@
 """The list of workspaces is read once for all calls that come together, and again after a change."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.unit.fleet.seen import a_workspace
 
+from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
 from fleet.seeing.snapshots import Snapshots
 from fleet.seeing.terminals import Terminals
+from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Unavailable
 
 
-class ACoder:
+class ACoder(Coder):
     """Answers when it is told to."""
 
     def __init__(self) -> None:
@@ -28,25 +30,22 @@ class ACoder:
             raise self.error
         return (a_workspace(f"n{n}"),)
 
-    def terminal(self, workspace: Workspace) -> "ACoder":
-        """Itself."""
-        return self
+    def terminal(self, workspace: Workspace) -> Terminal:
+        """A terminal whose agent works."""
+        coder = self
 
-    async def status(self) -> str:
-        """Whether its agent works."""
-        self.asked += 1
-        await self.may_answer.wait()
-        return "running"
+        class Working(Terminal):
+            async def status(self) -> Literal["running", "stable"]:
+                coder.asked += 1
+                await coder.may_answer.wait()
+                return "running"
 
-
-def as_coder(coder: ACoder) -> Any:
-    """In the place of a client of Coder."""
-    return coder
+        return Working.__new__(Working)
 
 
 async def test_calls_that_come_together_share_a_read_and_its_answer_for_a_while() -> None:
     coder = ACoder()
-    snapshots = Snapshots(as_coder(coder))
+    snapshots = Snapshots(coder)
     reads = [asyncio.create_task(snapshots.get()) for _ in range(5)]
     await asyncio.sleep(0)
     coder.may_answer.set()
@@ -57,7 +56,7 @@ async def test_calls_that_come_together_share_a_read_and_its_answer_for_a_while(
 
 async def test_a_read_that_began_before_a_change_is_not_used_after_it() -> None:
     coder = ACoder()
-    snapshots = Snapshots(as_coder(coder))
+    snapshots = Snapshots(coder)
     before = asyncio.create_task(snapshots.get())
     await asyncio.sleep(0)
     snapshots.forget()
@@ -70,7 +69,7 @@ async def test_a_read_that_began_before_a_change_is_not_used_after_it() -> None:
 
 async def test_a_call_that_is_given_up_ends_no_read_of_others() -> None:
     coder = ACoder()
-    snapshots = Snapshots(as_coder(coder))
+    snapshots = Snapshots(coder)
     left, stays = asyncio.create_task(snapshots.get()), asyncio.create_task(snapshots.get())
     await asyncio.sleep(0)
     left.cancel()
@@ -90,7 +89,7 @@ async def test_a_call_that_is_given_up_ends_no_read_of_others() -> None:
 )
 async def test_what_is_wrong_with_coder_is_told_until_it_is_back(facts: dict[str, Any], status: str) -> None:
     coder, changes = ACoder(), list[None]()
-    snapshots = Snapshots(as_coder(coder), lambda: changes.append(None))
+    snapshots = Snapshots(coder, lambda: changes.append(None))
     coder.may_answer.set()
     coder.error = Unavailable("Coder does not answer.", **facts)
     for _ in range(2):
@@ -105,7 +104,7 @@ async def test_what_is_wrong_with_coder_is_told_until_it_is_back(facts: dict[str
 
 async def test_a_terminal_is_asked_once_and_again_when_its_task_has_changed() -> None:
     coder = ACoder()
-    terminals = Terminals(as_coder(coder))
+    terminals = Terminals(coder)
     asked = [asyncio.create_task(terminals.working(a_workspace())) for _ in range(3)]
     await asyncio.sleep(0)
     coder.may_answer.set()
@@ -122,4 +121,4 @@ async def test_a_terminal_is_asked_once_and_again_when_its_task_has_changed() ->
 
 async def test_a_terminal_that_does_not_answer_leaves_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.seeing.terminals._PATIENCE", 0.01)
-    assert await Terminals(as_coder(ACoder())).working(a_workspace()) is None
+    assert await Terminals(ACoder()).working(a_workspace()) is None

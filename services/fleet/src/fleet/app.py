@@ -161,6 +161,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             await enter(polling(bus, publish, _PUBLISH_EVERY))
         reconciling = Reconciling(fleet, reconcile, workers)
         bus.spawn(poll_now(workers.read))
+        stack.callback(bus.on_reconnect(partial(workers.read, everything=True)))
         await enter(process.running(reconciling.keep(), "reconciling"))
         troubles = Troubles(agents=partial(_troubles, snapshots))
         await enter(process.running(executor.send_presence(troubles), "presence"))

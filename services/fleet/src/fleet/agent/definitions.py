@@ -13,6 +13,9 @@ CALLS = 100
 """Calls of tools that run at a time."""
 
 _CALL_SECONDS = 60.0
+_CALL_ATTEMPTS = 20
+"""Every call may be repeated, so only its time is short."""
+
 _DAY = 86_400.0
 _MANY = 1_000_000
 _TYPES = ("peer", "user", "team", "turn", "token")
@@ -52,7 +55,7 @@ def fleet_definition(agent: FunctionAgent, allow: Allow | None) -> AgentDefiniti
         version=version("pallas-fleet"),
         tools=tuple(tool.definition for tool in agent.tools.values()),
         resources=tuple(resource.definition for resource in agent.resources.values()),
-        limits=Limits(turn_timeout=_CALL_SECONDS, max_concurrency=CALLS),
+        limits=Limits(turn_timeout=_CALL_SECONDS, max_concurrency=CALLS, max_attempts=_CALL_ATTEMPTS),
         retry="safe",
         allow=allow,
         updated_at=utc_now(),

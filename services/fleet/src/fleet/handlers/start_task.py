@@ -1,16 +1,17 @@
 """`start_agent_task`: gives an agent a task, if it has none."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fleet.handlers.typed_text import check_text
 from fleet.running.finding import FindTask, new_agent, summary_of, with_task
-from fleet.running.requests import submit_task, task_ref, task_request
+from fleet.running.requests import SUBMIT_SECONDS, submit_task, task_request
 from fleet.running.stopping import StopTask
 from fleet.seeing.fleet import Fleet, Seen
 from fleet.sources import Sources
 from fleet.storing.ending import FINAL
 from fleet.times import task_id, task_view, timestamp
-from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
@@ -61,11 +62,28 @@ class StartTask:
             Conflict: the agent has a task, or had others since `behind`.
             Unavailable: Coder or the agent's terminal does not answer.
         """
-        seen = await self.fleet.find(name)
         turn_id = child_id(turn.turn_id, "task")
-        entry = await self._take(turn, seen, turn_id, description, behind)
-        task = entry.task
+        entry, task = (await self._earlier(name, turn_id)) if turn.attempt > 1 else (None, None)
+        if entry is None or task is None:
+            entry = await self._take(turn, await self.fleet.find(name), turn_id, description, behind)
+            task = entry.task
         assert task is not None
+        if task.status not in FINAL:
+            await self._submit(turn, entry, description)
+            task = await self._typed(entry, task)
+        if task.started_at is None:
+            raise Unavailable(f"The task could not be started on agent '{entry.name}': {task.reason or task.status}")
+        return task
+
+    async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:
+        """The task of this turn that an earlier attempt has made: the agent has it still, or had it."""
+        entry = await _patiently(lambda: self.stopping.agents.read(name))
+        if entry is None:
+            return None, None
+        return entry, await _patiently(lambda: self.stopping.ending.tasks.of_turn(entry, turn_id))
+
+    async def _submit(self, turn: Turn, entry: FleetAgent, description: str) -> None:
+        """Put the task's turn into its queue, if it is not there."""
         request = task_request(
             entry,
             description,
@@ -75,21 +93,16 @@ class StartTask:
             depth=turn.depth + 1,
         )
         await submit_task(self.stopping.bus, request)
-        return await self._typed(entry, task)
 
     async def _take(self, turn: Turn, seen: Seen, turn_id: str, description: str, behind: int | None) -> FleetAgent:
-        """The agent's entry with the task of this turn, which an earlier attempt may have put there."""
+        """The agent's entry with the task of this turn."""
         known = self.stopping.agents.of(seen.name, seen.workspace.id)
         if known is not None and known.task is not None and known.task.status in FINAL:
             await self.stopping.ending.release(known)  # whoever ended it was lost before
-        mine = known is not None and known.task is not None and known.task.turn_id == turn_id
-        if not mine:
-            if turn.attempt > 1 and await stored_outcome(self.stopping.bus, task_ref(turn_id)) is not None:
-                raise Conflict(f"The task that this call started on agent '{seen.name}' has ended already.")
-            if seen.status == "offline":
-                raise Rejected(f"Agent '{seen.name}' is offline: {seen.why_offline}.", agent_status="offline")
-            if seen.status == "busy" and (known is None or known.task is None):
-                known = await self.finding.find(seen.workspace) or known
+        if seen.status == "offline":
+            raise Rejected(f"Agent '{seen.name}' is offline: {seen.why_offline}.", agent_status="offline")
+        if seen.status == "busy" and (known is None or known.task is None):
+            await self.finding.find(seen.workspace)
         source = self.sources.of(turn)
 
         def taken(entry: FleetAgent | None) -> FleetAgent:
@@ -99,7 +112,8 @@ class StartTask:
                 return entry
             return with_task(entry, turn_id, summary_of(description), source)
 
-        entry = await self.stopping.agents.change(seen.name, taken)
+        # If the broker goes away meanwhile, the task may be there or not. Nobody else would begin it.
+        entry = await _patiently(lambda: self.stopping.agents.change(seen.name, taken))
         assert entry is not None
         if entry.task is not None and entry.task.turn_id == turn_id:
             return entry
@@ -124,11 +138,14 @@ class StartTask:
         now = agents.of(entry.name, entry.workspace_id)
         if now is not None and now.task is not None and now.task.turn_id == task.turn_id:
             return now.task
-        ended = await self.stopping.ending.tasks.find(entry, task.number)
-        if ended is None or ended.started_at is None:
-            why = (ended.reason if ended is not None else None) or "it was deleted"
-            raise Unavailable(f"The task could not be started on agent '{entry.name}': {why}")
+        ended = await _patiently(lambda: self.stopping.ending.tasks.find(entry, task.number))
+        if ended is None:
+            raise Unavailable(f"The task could not be started on agent '{entry.name}': it was deleted.")
         return ended
+
+
+async def _patiently[T](work: Callable[[], Awaitable[T]]) -> T:
+    return await retry_while_unavailable(work, "start a task", deadline=SUBMIT_SECONDS)
 
 
 def _has_a_task(task: FleetTask) -> Conflict:

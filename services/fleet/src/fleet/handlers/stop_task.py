@@ -38,8 +38,13 @@ class StopAgent:
         if entry is None or entry.task is None:
             raise NotFound(f"Agent '{seen.name}' has no running task; it is idle.", agent_status="idle")
         task = await self.stopping.stop(entry, "stopped by stop_agent_task")
+        if task is None and self.stopping.agents.of(seen.name, seen.workspace.id) is None:
+            raise NotFound(f"Agent '{seen.name}' does not exist.", agent_name=seen.name)
         if task is None:
-            raise Unavailable(f"The task of agent '{seen.name}' has not ended within {STOP_SECONDS:g} s.")
+            raise Unavailable(
+                f"The task of agent '{seen.name}' has not ended within {STOP_SECONDS:g} s. It is stopped as soon as "
+                "the agent's terminal answers."
+            )
         if task.status != "stopped":
             raise NotFound(f"Agent '{seen.name}' has no running task: the last one has just {task.status}.")
         message = "Task stopped successfully"

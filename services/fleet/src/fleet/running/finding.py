@@ -7,7 +7,6 @@ from fleet.coder.model import Workspace
 from fleet.names import agent_name
 from fleet.running.requests import submit_task, task_request
 from fleet.storing.agents import Agents
-from fleet.terminal.agent_api import Said
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.fleet import FleetAgent, FleetTask, TaskSource
 from pallas_contracts.ids import child_id
@@ -47,24 +46,22 @@ class FindTask:
         said = await terminal.messages()
         if not said:
             return None
-        entry = await self.agents.change(name, lambda entry: self._with_task(entry, name, workspace, said))
-        if entry is not None and entry.task is not None:
-            await submit_task(self.bus, task_request(entry))
-        return entry
+        had = known.tasks if known is not None else 0
+        turn_id = child_id(workspace.id, f"found/{had}/{said[-1].id}")
 
-    def _with_task(
-        self, entry: FleetAgent | None, name: str, workspace: Workspace, said: list[Said]
-    ) -> FleetAgent | None:
-        if entry is None or entry.workspace_id != workspace.id:
-            entry = new_agent(name, workspace)
-        if entry.task is not None or entry.deleting:
-            return entry
-        typed = [it for it in said if it.role == "user" and it.id > entry.heard]
-        source: TaskSource = "human" if typed else "agent"
-        summary = summary_of(typed[-1].text) if typed else "works on its own"
-        at = typed[-1].id if typed else said[-1].id
-        turn_id = child_id(workspace.id, f"found/{entry.tasks}/{at}")
-        return with_task(entry, turn_id, summary, source)
+        def found(entry: FleetAgent | None) -> FleetAgent:
+            if entry is None or entry.workspace_id != workspace.id:
+                entry = new_agent(name, workspace)
+            if entry.task is not None or entry.deleting or entry.tasks != had:  # it worked on a task, perhaps
+                return entry
+            typed = [it for it in said if it.role == "user" and it.id > entry.heard]
+            source: TaskSource = "human" if typed else "agent"
+            return with_task(entry, turn_id, summary_of(typed[-1].text) if typed else "works on its own", source)
+
+        entry = await self.agents.change(name, found)
+        if entry is not None and entry.task is not None and entry.task.turn_id == turn_id:
+            await submit_task(self.bus, task_request(entry))  # the turn of another task is submitted with its prompt
+        return entry
 
 
 def new_agent(name: str, workspace: Workspace, *, role: str = "coder", spec: str = "") -> FleetAgent:

@@ -1,8 +1,10 @@
 """Interrupts a coding agent: ESC, and a look whether it stopped."""
 
 import asyncio
+from collections.abc import Callable
 
 from fleet.coder.client import Coder
+from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Unavailable
 
 ESCAPE = "\x1b"
@@ -11,27 +13,67 @@ _SECONDS = 1.5
 """Seconds in which an agent stops after an ESC."""
 
 _POLL_SECONDS = 0.1
+_AWAY_SECONDS = 600.0
+"""For how long Coder may be away: until it is back, nobody knows what the agent does."""
+
+_SILENT_SECONDS = 3.0
+"""For how long a terminal may be away whose workspace runs."""
+
+_COMING_SECONDS = 2.0
+"""Seconds in which a prompt that may be on its way shows up."""
+
+_PAUSE = 0.25
 
 
-async def interrupt(coder: Coder, workspace_id: str) -> str | None:
+async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], *, coming: bool) -> str | None:
     """Interrupt what an agent does. Returns why it may still work; None: it does not.
 
-    An agent that ignores the first ESC gets a second one.
+    An agent that ignores the first ESC gets a second one. While Coder is away this waits. It ends when it is not to be
+    done any more, `still`. `coming`: a prompt may be on its way to the terminal.
     """
-    try:
-        workspace = await coder.workspace(workspace_id)
-        terminal = coder.terminal(workspace) if workspace is not None and workspace.running else None
-        if terminal is None:
-            return None
-        for _ in range(_TRIES):
-            if await terminal.status() != "running":
+    clock = asyncio.get_running_loop().time
+    began, silent = clock(), None
+    while still():
+        try:
+            workspace = await coder.workspace(workspace_id)
+        except Unavailable as error:
+            silent = None
+            if clock() > began + _AWAY_SECONDS:
+                return error.message
+        else:
+            terminal = coder.terminal(workspace) if workspace is not None and workspace.running else None
+            if terminal is None:
                 return None
-            await terminal.press(ESCAPE)
-            async with asyncio.timeout(_SECONDS + 1):
-                for _ in range(int(_SECONDS / _POLL_SECONDS)):
-                    if await terminal.status() != "running":
-                        return None
-                    await asyncio.sleep(_POLL_SECONDS)
-    except (Unavailable, TimeoutError) as error:
-        return f"its terminal does not answer: {error}"
-    return "it goes on after two interrupts"
+            try:
+                stopped = await _stops(terminal, still, coming)
+            except Unavailable as error:
+                silent = silent or clock()
+                if clock() > silent + _SILENT_SECONDS:
+                    return f"its terminal does not answer: {error.message}"
+            else:
+                return None if stopped else "it goes on after two interrupts"
+        await asyncio.sleep(_PAUSE)
+    return None
+
+
+async def _stops(terminal: Terminal, still: Callable[[], bool], coming: bool) -> bool:
+    if await _is(terminal, "stable", 0.0) and not (coming and await _is(terminal, "running", _COMING_SECONDS)):
+        return True
+    for _ in range(_TRIES):
+        if not still():
+            return True
+        await terminal.press(ESCAPE)
+        if await _is(terminal, "stable", _SECONDS):
+            return True
+    return False
+
+
+async def _is(terminal: Terminal, wanted: str, seconds: float) -> bool:
+    """Whether the terminal gets into a state within `seconds`."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + seconds
+    while await terminal.status() != wanted:
+        if clock() >= until:
+            return False
+        await asyncio.sleep(_POLL_SECONDS)
+    return True

@@ -20,7 +20,7 @@ from fleet.running.finding import FindTask
 from fleet.running.requests import task_ref
 from fleet.running.stopping import StopTask
 from fleet.storing.ending import FINAL, End
-from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
+from pallas_bus.turnlog.claims import claim_state, stored_outcome
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.message import utc_now
@@ -94,8 +94,7 @@ class Reconcile:
             await self.stopping.ending.end(entry.name, ref.turn_id, End(status, "its turn ended without it"))
         elif _late(task) and (await claim_state(bus, ref)).claim is None:
             log.warning("a task was never begun", extra={"agent": entry.name, "turn": ref.turn_id})
-            await request_cancel(bus, ref, "the task was never begun")
-            await self.stopping.ending.end(entry.name, ref.turn_id, End("failed", "it was never begun"))
+            await self.stopping.withdraw(entry, task, "the task was never begun", End("failed", "it was never begun"))
 
 
 def _unmarked(workspace_id: str, entry: FleetAgent | None) -> FleetAgent | None:

@@ -15,7 +15,8 @@ FLEET = Principal(type="peer", id="fleet")
 """Who makes the turns of tasks that were found."""
 
 _NO_CLIENT = ClientContext(protocol_version="")
-_SUBMIT_SECONDS = 3.0
+SUBMIT_SECONDS = 10.0
+"""For how long a broker may be away while a task begins."""
 
 
 class RunTask(Message):
@@ -64,4 +65,4 @@ async def submit_task(bus: Bus, request: TurnRequested) -> None:
         Unavailable: the broker does not answer.
     """
     light = await offload_request(bus, request)
-    await retry_while_unavailable(lambda: submit(bus, light), "submit the task", deadline=_SUBMIT_SECONDS)
+    await retry_while_unavailable(lambda: submit(bus, light), "submit the task", deadline=SUBMIT_SECONDS)

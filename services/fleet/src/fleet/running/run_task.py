@@ -7,14 +7,15 @@ nothing: whoever ends its turn calls `StopTask.ended` first.
 import asyncio
 import json
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
 from fleet.running.requests import RunTask
-from fleet.running.typing import newest, type_once
+from fleet.running.typing import OFF, newest, type_once
 from fleet.running.watching import Watcher
 from fleet.storing.agents import Agents
-from fleet.storing.ending import End, Ending
+from fleet.storing.ending import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
 from fleet.times import task_view
 from pallas_bus.transport.retry import retry_while_unavailable
@@ -35,8 +36,6 @@ _TELL_SECONDS = 0.25
 _MOST_LINES = 20
 """Lines that are reported of those that come in this time."""
 
-_BROKER_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
 class TaskRuntime:
@@ -51,20 +50,28 @@ class TaskRuntime:
         given = RunTask.model_validate(turn.arguments)
         steps = Steps(turn, emit)
         try:
-            entry = await self.agents.read(given.agent)
-            if entry is None or entry.task is None or entry.task.turn_id != turn.turn_id:
+            entry = await _patiently(lambda: self.agents.read(given.agent))
+            task = await self._task(entry, turn.turn_id) if entry is not None else None
+            if task is None:
                 return Failed("cancelled", "The task was given up before it began.")
+            if task.status in FINAL:  # an attempt that was lost then has ended it
+                return Completed(_result(task, ""))
             end, last = await self._run(turn, given, steps, emit)
-            ended = await retry_while_unavailable(
-                lambda: self.ending.end(given.agent, turn.turn_id, end), "end the task", deadline=_BROKER_SECONDS
-            )
+            ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, end))
         except JournalUnusable as error:
             return Failed("worker_lost", f"The task cannot go on where it stopped: {error.reason}.")
-        return Completed(_result(ended or entry.task, last))
+        return Completed(_result(ended or task, last))
 
     async def read(self, question: AgentRead) -> JsonObject:
         """There is nothing to read."""
         raise NotFound(f"agent {question.agent!r} has no resources")
+
+    async def _task(self, entry: FleetAgent, turn_id: str) -> FleetTask | None:
+        """The task of a turn; one that has ended is in the history then."""
+        task = await _patiently(lambda: self.ending.tasks.of_turn(entry, turn_id))
+        if task is not None and task.status in FINAL and entry.task == task:
+            await _patiently(lambda: self.ending.release(entry))
+        return task
 
     async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
         heard = -1
@@ -93,7 +100,7 @@ class TaskRuntime:
         after = await durable.run(durable.take(), "look", look)
 
         async def send() -> int:
-            return await type_once(await self._terminal(given), text, after, again=turn.attempt > 1)
+            return await type_once(lambda: self._terminal(given), text, after, again=turn.attempt > 1)
 
         return await durable.run(durable.take(), "send", send)
 
@@ -101,7 +108,10 @@ class TaskRuntime:
         workspace = await self.coder.workspace(given.workspace_id)
         terminal = self.coder.terminal(workspace) if workspace is not None and workspace.running else None
         if terminal is None:
-            raise Unavailable(f"The workspace of agent {given.agent!r} is not running.")
+            off = workspace is None or workspace.transition != "start"
+            raise Unavailable(
+                f"The workspace of agent {given.agent!r} is not running.", code=OFF if off else "not_running"
+            )
         return terminal
 
     async def _began(self, name: str, turn_id: str, message: int | None) -> None:
@@ -113,9 +123,7 @@ class TaskRuntime:
             task = entry.task.model_copy(update={"status": "running", "started_at": utc_now(), "message": message})
             return entry.model_copy(update={"task": task})
 
-        await retry_while_unavailable(
-            lambda: self.agents.change(name, began), "mark the task as running", deadline=_BROKER_SECONDS
-        )
+        await _patiently(lambda: self.agents.change(name, began))
 
 
 class _Teller:
@@ -143,6 +151,11 @@ class _Teller:
             self._told += 1
             message = line(f"{self._name}: {self._waiting.popleft()}")
             self._emit.emit(Progress(progress=self._told, message=message))
+
+
+async def _patiently[T](work: Callable[[], Awaitable[T]]) -> T:
+    """A broker that is away ends no task: its agent goes on."""
+    return await retry_while_unavailable(work, "record what a task does", deadline=None)
 
 
 def _result(task: FleetTask, last: str) -> Result:

@@ -1,16 +1,19 @@
 """Stops tasks. A stop is the cancel of the task's turn; before the turn is ended, the agent is interrupted."""
 
+import asyncio
 import logging
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
 from fleet.running.interrupting import interrupt
 from fleet.running.requests import task_ref
 from fleet.storing.agents import Agents
-from fleet.storing.ending import End, Ending
+from fleet.storing.ending import FINAL, End, Ending
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import claim_state, request_cancel
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import first_cancel
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.turns import CancelRequested
 
@@ -36,13 +39,25 @@ class StopTask:
         """
         task = entry.task
         assert task is not None
+        if not await self.withdraw(entry, task, why, End("stopped")):
+            await self.agents.until(entry.name, lambda now: not _has(now, task), STOP_SECONDS)
+        return await self.ending.tasks.find(entry, task.number)
+
+    async def withdraw(self, entry: FleetAgent, task: FleetTask, why: str, end: End) -> bool:
+        """Cancel a task's turn. If no process has had it, the task ends here; else whoever has it stops the agent.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
         ref = task_ref(task.turn_id)
         await request_cancel(self.bus, ref, why)
-        if task.status == "pending":
-            await self.ended(ref)  # perhaps no process has its turn
-        else:
-            await self.agents.until(entry.name, lambda now: now is None or now.task is None, STOP_SECONDS)
-        return await self.ending.tasks.find(entry, task.number)
+        if task.status != "pending" or await first_cancel(self.bus, ref) is None:
+            return False
+        with suppress(TimeoutError):  # the agent may have begun by itself, or a person's prompt
+            async with asyncio.timeout(STOP_SECONDS):
+                goes_on = await self._interrupt(entry, task.turn_id, coming=False)
+                await self.ending.end(entry.name, task.turn_id, replace(end, reason=goes_on or end.reason))
+        return True
 
     async def ended(self, ref: TurnRef) -> None:
         """Interrupt the agent and end its task, before the outcome of the task's turn is written.
@@ -50,12 +65,25 @@ class StopTask:
         A turn that was cancelled is a task that was stopped; any other one has failed.
         """
         entry = self.agents.with_task(ref.turn_id)
-        if entry is None:
+        if entry is None or entry.task is None:
             return
         state = await claim_state(self.bus, ref)
         cancelled = isinstance(state.claim, CancelRequested)
-        goes_on = await interrupt(self.coder, entry.workspace_id)
-        if goes_on is not None:
-            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": goes_on})
+        goes_on = await self._interrupt(entry, ref.turn_id, coming=entry.task.status == "pending")
         reason = goes_on if cancelled else "the task's turn has failed; the log has the reason"
         await self.ending.end(entry.name, ref.turn_id, End("stopped" if cancelled else "failed", reason))
+
+    async def _interrupt(self, entry: FleetAgent, turn_id: str, *, coming: bool) -> str | None:
+        goes_on = await interrupt(self.coder, entry.workspace_id, lambda: self._runs(turn_id), coming=coming)
+        if goes_on is not None:
+            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": goes_on})
+        return goes_on
+
+    def _runs(self, turn_id: str) -> bool:
+        """Whether a task has not ended: of one that has, the agent may have the next one already."""
+        entry = self.agents.with_task(turn_id)
+        return entry is not None and entry.task is not None and entry.task.status not in FINAL
+
+
+def _has(entry: FleetAgent | None, task: FleetTask) -> bool:
+    return entry is not None and entry.task is not None and entry.task.turn_id == task.turn_id

@@ -24,6 +24,8 @@ _UNSEEN_SECONDS = 15.0
 """Seconds for which a terminal has to be stable if the agent was not seen working."""
 
 _RECONNECT_SECONDS = 0.25
+_GONE_SECONDS, _SLOW_SECONDS = 15.0, 120.0
+"""Seconds for which a terminal may be away whose workspace runs, once the agent works, and before."""
 
 
 class _Away:
@@ -164,16 +166,22 @@ class Watcher:
 
     async def _listen(self) -> None:
         """Hear the terminal. A new connection begins with what it shows now."""
+        clock, silent = asyncio.get_running_loop().time, None
         while True:
-            with suppress(Unavailable):
+            try:
                 workspace = await self.coder.workspace(self.workspace_id)
                 terminal: Terminal | None = None
                 if workspace is not None and workspace.running:
                     terminal = self.coder.terminal(workspace)
                 if terminal is not None:
                     async for event in terminal.events():
+                        silent = None
                         self._items.put_nowait(event)
                     self._items.put_nowait(_Away())
+            except Unavailable as error:
+                silent = (silent or clock()) if error.code == "terminal_unavailable" else None
+                if silent is not None and clock() > silent + (_GONE_SECONDS if self._worked else _SLOW_SECONDS):
+                    self._items.put_nowait(End("failed", error.message, heard=self.heard))
             await asyncio.sleep(_RECONNECT_SECONDS if self._worked else _STARTING_SECONDS)
 
     async def _look(self) -> None:

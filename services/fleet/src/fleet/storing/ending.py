@@ -50,9 +50,11 @@ class Ending:
         task = entry.task
         assert task is not None
         await self.tasks.ended(entry, task)
-        await self.agents.change(
+        left = await self.agents.change(
             entry.name, lambda now: now.model_copy(update={"task": None}) if now and now.task == task else now
         )
+        if left is None or left.workspace_id != entry.workspace_id:  # deleted meanwhile, with its history
+            await self.tasks.forget(entry)
 
 
 def _decided(entry: FleetAgent | None, turn_id: str, end: End) -> FleetAgent | None:

@@ -14,6 +14,7 @@ from pallas_contracts.catalog import FLEET_TASKS
 from pallas_contracts.fleet import FleetAgent, FleetTask
 
 _AT_ONCE = 100
+_LATEST = 100
 _MARKED_SECONDS = 3600.0
 
 
@@ -54,6 +55,17 @@ class Tasks:
         """
         found = await self._read(agent, range(number, number + 1))
         return found.get(number)
+
+    async def of_turn(self, agent: FleetAgent, turn_id: str) -> FleetTask | None:
+        """The task of a turn: the one that the agent has, or one of the latest that have ended.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        if agent.task is not None and agent.task.turn_id == turn_id:
+            return agent.task
+        page = await self.page(agent, 1, _LATEST)
+        return next((task for task in page.tasks if task.turn_id == turn_id), None)
 
     async def page(self, agent: FleetAgent, page: int, size: int) -> Page:
         """A page of an agent's tasks: at most `size` reads by key, however long the history is.

@@ -31,7 +31,7 @@ async def withdraw_turn(
     if not position:
         return
     try:
-        fence = await _first_cancel(bus, TurnRef.of(request))
+        fence = await first_cancel(bus, TurnRef.of(request))
         if fence is None:
             return
         # In this order, because a turn that is in no queue must have an outcome.
@@ -46,8 +46,12 @@ async def withdraw_turn(
         log.info("withdrawn", extra={"turn": request.turn_id})
 
 
-async def _first_cancel(bus: Bus, ref: TurnRef) -> int | None:
-    """The position of the turn's cancel if nobody had claimed the turn before, else None."""
+async def first_cancel(bus: Bus, ref: TurnRef) -> int | None:
+    """The position of the turn's cancel if nobody had claimed the turn before, else None.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
     async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return record.seq if isinstance(first, CancelRequested) else None

@@ -1,0 +1,198 @@
+"""Stop means stop: the answer, the history and the terminal agree, whatever the agent does and whoever is lost."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+from tests.integration.fleet.lab import Lab, result_of
+from tests.integration.fleet.test_takeover import claimed_by
+from tests.integration.fleet.test_tools import failure
+from tests.integration.processes import a_service
+from tests.integration.real_parts import until
+from tests.requirements import requirement
+
+from fleet.running.finding import with_task
+from fleet.running.requests import task_ref
+from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.turns import CancelRequested
+from pallas_demo.coder import Fault
+
+AWAY = ("service_unavailable", 503)
+
+
+async def started(lab: Lab, text: str) -> tuple[str, JsonObject]:
+    """An agent with a task, and the task."""
+    name = await lab.create()
+    answer = await lab.call("start_agent_task", agent_name=name, task_description=text)
+    return name, answer["task"]
+
+
+async def latest(lab: Lab, name: str) -> JsonObject:
+    """The latest task of an agent."""
+    return (await lab.history(name))[0]
+
+
+async def freed(lab: Lab, name: str) -> None:
+    """Wait until an agent has no task."""
+
+    async def look() -> bool:
+        entry = lab.known(name)
+        return entry is not None and entry.task is None
+
+    await until(look)
+
+
+async def outcome(lab: Lab, task: JsonObject) -> str:
+    """How the turn of a task ended."""
+    ref = task_ref(task["id"].replace("-", ""))
+
+    async def look() -> bool:
+        return await stored_outcome(lab.bus, ref) is not None
+
+    await until(look)
+    stored = await stored_outcome(lab.bus, ref)
+    assert stored is not None
+    return stored.status
+
+
+@requirement("F-stop_task-1")
+async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(lab: Lab) -> None:
+    await lab.replica()
+    name, task = await started(lab, "ignore ESC once; work 60 s")
+    stopped = await lab.call("stop_agent_task", agent_name=name)
+    assert (stopped["task"]["id"], stopped["task"]["status"]) == (task["id"], "stopped")
+    assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 2)
+    assert (await latest(lab, name), await outcome(lab, task)) == (stopped["task"], "cancelled")
+
+
+async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab) -> None:
+    await lab.replica()
+    name, _ = await started(lab, "hang")
+    stopped = await lab.call("stop_agent_task", agent_name=name)
+    assert "may go on: it goes on after two interrupts" in stopped["message"]
+    assert (await latest(lab, name))["status"] == "stopped"
+    assert lab.coder.agent(name).status == "running"
+    await lab.status(name, "busy")
+    await lab.call("delete_agent", agent_name=name)
+
+
+async def test_an_agent_that_dies_has_failed_and_there_is_nothing_to_stop(lab: Lab) -> None:
+    await lab.replica()
+    name, task = await started(lab, "work 0.5 s; crash")
+    await lab.coder.agent(name).until("exited")
+    stop = await lab.error("stop_agent_task", agent_name=name)
+    assert failure(stop) == ("not_found", 404)
+    assert ((await latest(lab, name))["status"], await outcome(lab, task)) in (
+        ("failed", "completed"),
+        ("failed", "cancelled"),
+    )
+
+
+async def test_an_agent_that_died_while_nobody_watched_is_not_busy_for_ever(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.watching._GONE_SECONDS", 0.5)
+    first = await lab.replica()
+    name, task = await started(lab, "work 1 s; crash")
+    await first.end()
+    await lab.coder.agent(name).until("exited")
+    await lab.replica()
+    await freed(lab, name)
+    assert (await latest(lab, name))["status"] == "failed"
+    assert await outcome(lab, task) == "completed"
+
+
+async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(lab: Lab) -> None:
+    await lab.replica()
+    name = await lab.create()
+    for delay in (0.0, 0.01, 0.02, 0.05):
+        answer = await lab.call("start_agent_task", agent_name=name, task_description="work 0.1 s")
+        handle = lab.coder.agent(name)
+        await handle.until("stable")
+        await asyncio.sleep(0.4 + delay)  # so long it has to be stable until it counts as done
+        result = await lab.result("stop_agent_task", agent_name=name)
+        await freed(lab, name)
+        row = await latest(lab, name)
+        assert row["id"] == answer["task"]["id"]
+        assert row["status"] == ("completed" if result.is_error else "stopped"), result
+        assert handle.escapes == 0
+
+
+async def test_a_task_whose_turn_is_cancelled_is_stopped(lab: Lab) -> None:
+    """As by `pallas turns cancel`."""
+    await lab.replica()
+    name, task = await started(lab, "work 60 s")
+    await request_cancel(lab.bus, task_ref(task["id"].replace("-", "")), "enough")
+    await freed(lab, name)
+    assert ((await latest(lab, name))["status"], await outcome(lab, task)) == ("stopped", "cancelled")
+    assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
+
+
+async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.stopping.STOP_SECONDS", 1.0)
+    replica = await lab.replica()
+    name, task = await started(lab, "work 60 s")
+    await replica.service.fleet.all()
+    lab.coder.stop_listening()
+    stop = await lab.error("stop_agent_task", agent_name=name)
+    assert failure(stop) == AWAY
+    entry = lab.known(name)
+    assert entry is not None
+    assert entry.task is not None
+    assert lab.coder.agent(name).status == "running"
+    await lab.coder.listen()
+    await freed(lab, name)
+    assert ((await latest(lab, name))["status"], await outcome(lab, task)) == ("stopped", "cancelled")
+    assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
+
+
+async def test_an_agent_is_stopped_though_nobody_watches_it_yet(lab: Lab) -> None:
+    """The process that found its work was lost before it submitted the turn."""
+    replica = await lab.replica()
+    name = await lab.create()
+    await lab.coder.agent(name).terminal.send("work 60 s")
+    await replica.service.fleet.agents.change(name, lambda it: it and with_task(it, "f" * 32, "x", "human"))
+    stopped = await lab.call("stop_agent_task", agent_name=name)
+    assert stopped["task"]["summary"] == "x"
+    assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_a_stop_whose_replica_is_killed_is_carried_out(lab: Lab, tmp_path: Path, alone: bool) -> None:
+    """The one that watches the task is killed, and `alone` it also executes the call."""
+    settings = {"coder_url": lab.coder.url, "coder_token": lab.coder.token}
+    async with a_service("fleet", lab.nats_url, tmp_path, f"fleet-{alone}", **settings) as killed:
+        await killed.ready()
+        name = "papi"
+        await lab.call("create_agent", name=name, project="Setup", spec="work 60 s")
+        await lab.coder.agent(name).until("running")
+        other = await lab.replica()
+        await until(lambda: claimed_by(other.service, f"fleet-{alone}"))
+        entry = lab.known(name)
+        assert entry is not None
+        assert entry.task is not None
+        ref = task_ref(entry.task.turn_id)
+        if alone:
+            await other.service.drain()
+        await lab.coder.fault(Fault(mode="hang", path="/message$"))  # the ESC does not reach the terminal
+        followed = await lab.start("stop_agent_task", agent_name=name)
+
+        async def cancelled() -> bool:
+            return isinstance((await claim_state(lab.bus, ref)).claim, CancelRequested)
+
+        await until(cancelled)
+        killed.send(signal.SIGKILL)
+        await killed.process.wait()
+        await lab.coder.heal()
+        if alone:
+            await other.end()
+            await lab.replica()
+        await freed(lab, name)
+    row = await latest(lab, name)
+    assert (row["status"], lab.coder.agent(name).status) == ("stopped", "stable")
+    result = await result_of(followed)
+    assert result.is_error or result.structured["task"] == row

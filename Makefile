@@ -13,6 +13,8 @@ INSTALLED := .venv/.installed
 FAST_AGENT := .tools/fast-agent/.installed
 # Engines of durable workflows, beside which pipelines are measured. Later versions of FastAPI break this one of Prefect.
 DURABLE := .tools/durable/.installed
+# The server for the same tools, beside which the fleet is measured.
+FLEET_MCP := .tools/setup-fleet-mcp/.installed
 # Chats beside which the console is measured.
 CHAINLIT := .tools/chainlit/.installed
 OPEN_WEBUI := .tools/open-webui/.installed
@@ -81,7 +83,7 @@ conformance: ready
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: ready $(FAST_AGENT) $(DURABLE) $(CHAINLIT)
+bench: ready $(FAST_AGENT) $(DURABLE) $(FLEET_MCP) $(CHAINLIT)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
 
 ## open-webui   install open-webui (7 GB), which make bench then measures as well
@@ -120,6 +122,11 @@ $(DURABLE): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
 	@$(UV) pip install --quiet --python $(@D) dbos==3.4.0 langgraph==1.2.22 langgraph-checkpoint-sqlite==3.1.2 \
 		prefect==3.8.8 fastapi==0.139.0
+	@touch $@
+
+$(FLEET_MCP): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
+	@$(UV) pip install --quiet --python $(@D) setup-fleet-mcp==0.12.1
 	@touch $@
 
 $(CHAINLIT): $(INSTALLED)

@@ -1,8 +1,8 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
-one of the console alone `console`; any other writes `partial`, so that it never replaces a whole one. What is measured
-of recovery and of authorisation has to be asked for: it takes minutes.
+one of the console or of the fleet alone `console` or `fleet`; any other writes `partial`, so that it never replaces a
+whole one. What is measured of recovery and of authorisation has to be asked for: it takes minutes.
 """
 
 import argparse
@@ -31,16 +31,18 @@ from tests.bench import (
 )
 from tests.bench.auth import run as auth
 from tests.bench.console import run as console
+from tests.bench.fleet import run as fleet
+from tests.bench.fleet import world as fleet_world
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
-PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines", "console")
+PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines", "fleet", "console")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
 """Parts that have to be asked for, each with results of its own."""
-OWN = (*ALONE, "console")
+OWN = (*ALONE, "console", "fleet")
 """Parts with results of their own where nothing else is measured."""
 
 
@@ -64,6 +66,7 @@ class Extent:
     journal: journal.Extent
     auth: auth.Extent
     console: console.Extent
+    fleet: fleet_world.Extent
 
 
 WHOLE = Extent(
@@ -83,9 +86,26 @@ WHOLE = Extent(
     journal.WHOLE,
     auth.WHOLE,
     console.WHOLE,
+    fleet_world.WHOLE,
 )
 QUICK = Extent(
-    1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, 5, 1, journal.QUICK, auth.QUICK, console.QUICK
+    1,
+    0.5,
+    (1, 64),
+    (),
+    0.0,
+    (200,),
+    (200,),
+    1,
+    3,
+    10,
+    1_000,
+    5,
+    1,
+    journal.QUICK,
+    auth.QUICK,
+    console.QUICK,
+    fleet_world.QUICK,
 )
 
 
@@ -145,6 +165,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
             results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:
             results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, print_progress)
+    if "fleet" in wanted:
+        results["fleet"] = fleet.measure(folder, extent.fleet, print_progress)
     if "console" in wanted:
         results["console"] = console.measure(folder, extent.console, print_progress)
     if "journal" in wanted:

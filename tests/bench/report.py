@@ -7,6 +7,7 @@ from typing import Any
 
 import tests.bench.auth.tables as auth
 import tests.bench.console.run as console
+import tests.bench.fleet.tables as fleet
 from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
@@ -38,6 +39,8 @@ def markdown(results: Results) -> str:
         sections.append(data_agents.section(results["data-agents"]))
     if "pipelines" in results:
         sections.append(pipelines.section(results["pipelines"]))
+    if "fleet" in results:
+        sections.append(fleet.section(results["fleet"]))
     if "console" in results:
         sections.append(console.section(results["console"]))
     if "journal" in results:

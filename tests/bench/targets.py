@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tests.bench.fleet.tables as fleet
 from tests.bench import data_agents, fastagent, pipelines
 from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
@@ -130,6 +131,39 @@ _CONSOLE = (
     Target("1,000 instances put in order in Mnemosyne", _console("reconciled", "lost_s"), 30.0, False, "s"),
 )
 
+
+def _fleet(*path: str, share: float = 0.95) -> Callable[[Results], float]:
+    def figure(results: Results) -> float:
+        found = results["fleet"]
+        for part in path:
+            found = found[part]
+        return fleet.ms(found, share)
+
+    return figure
+
+
+_FLEET = (
+    Target("list_agents of 100, warm, p95", _fleet("list", "100", "warm"), 60.0, False, "ms"),
+    Target("list_agents of 100, cold, p95", _fleet("list", "100", "cold"), 500.0, False, "ms"),
+    Target(
+        "list_agents of 50, faster than setup-fleet-mcp",
+        lambda it: fleet.times_faster(it["fleet"], "50"),
+        10,
+        True,
+        "x",
+    ),
+    Target("status of an agent with a task seen: p95", _fleet("tasks", "seen_busy"), 500.0, False, "ms"),
+    Target("status of another agent seen: p95", _fleet("tasks", "typed_seen"), 2500.0, False, "ms"),
+    Target("page of 20 of 1,000 tasks: p50", _fleet("history", "1000", "20", share=0.5), 10.0, False, "ms"),
+    Target("page of 20 of 100,000 tasks: p95", _fleet("history", "100000", "20"), 50.0, False, "ms"),
+    Target("start of a task, beyond AgentAPI: p50", lambda it: fleet.added_ms(it["fleet"]), 50.0, False, "ms"),
+    Target("stop of a task -> interrupt: p95", _fleet("tasks", "escape"), 100.0, False, "ms"),
+    Target("fleet killed -> all tasks watched", lambda it: it["fleet"]["kill"]["seconds"], 2.0, False, "s"),
+    Target("fleet killed: prompts typed again", lambda it: it["fleet"]["kill"]["typed_again"], 0.0, False, ""),
+    Target("fleet with 200 tasks at once: memory", lambda it: it["fleet"]["at_once"]["rss_mib"], 150.0, False, "MiB"),
+    Target("fleet with 200 tasks at once: of a core", lambda it: it["fleet"]["at_once"]["core_share"], 0.1, False, ""),
+)
+
 TARGETS = (
     Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.15, False, "x"),
     Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 1.6, True, "x"),
@@ -209,6 +243,7 @@ TARGETS = (
         "pipeline: validate at 50 callers, p95", lambda it: it["pipelines"]["validate"]["p95_ms"], 40.0, False, "ms"
     ),
     Target("pipeline's process killed -> next module", lambda it: it["pipelines"]["kill"]["p50_s"], 1.2, False, "s"),
+    *_FLEET,
     *_CONSOLE,
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),

@@ -1,6 +1,7 @@
 """Workers and gateways as their processes build them, in the test's process, with real brokers and ports."""
 
 import asyncio
+import json
 import shutil
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -17,6 +18,8 @@ from agent_gateway.app import build as build_gateway
 from agent_gateway.settings import GatewaySettings
 from agent_worker.app import build as build_worker
 from agent_worker.settings import WorkerSettings
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_executor.executor import Executor
 from pallas_runtime.http.listener import bind, listening
@@ -39,6 +42,18 @@ def a_lab(folder: Path, team: str, edit: Callable[[str], str] = lambda text: tex
     described = folder / "agents.yaml"
     described.write_text(edit(described.read_text("utf-8").replace("name: lab\n", f"name: {team}\n")), "utf-8")
     return folder
+
+
+async def stored(bus: Bus) -> dict[str, bytes]:
+    """All data in the broker by stream, buckets too: subjects, headers and bodies."""
+    names: list[str] = [each["config"]["name"] for each in (await bus.api("STREAM.LIST", {}))["streams"]]
+    found: dict[str, bytes] = {}
+    for name in names:
+        records = [record async for record in read(bus, name, ">")]
+        found[name] = b"\n".join(
+            record.subject.encode() + json.dumps(record.headers).encode() + record.data for record in records
+        )
+    return found
 
 
 def a_process(service: str) -> Process:

@@ -18,12 +18,11 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 from tests.bench.processes import Process, running
 from tests.embedded import NatsServer
-from tests.integration.real_parts import until
+from tests.integration.real_parts import stored, until
 from tests.requirements import requirement
 from tests.runtimes import DemoServer
 
 from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import CLI, TURN_OBJECTS
 from pallas_runtime.http.listener import bind, listening
 
@@ -129,17 +128,6 @@ class Running:
         """Call the agent's own tool."""
         return await self.ask(agent, "tools/call", {"name": agent, "arguments": arguments}, **meta)
 
-    async def stored(self) -> dict[str, bytes]:
-        """All data in the broker by stream: subjects, headers and bodies."""
-        names: list[str] = [each["config"]["name"] for each in (await self.bus.api("STREAM.LIST", {}))["streams"]]
-        found: dict[str, bytes] = {}
-        for name in names:
-            records = [record async for record in read(self.bus, name, ">")]
-            found[name] = b"\n".join(
-                record.subject.encode() + json.dumps(record.headers).encode() + record.data for record in records
-            )
-        return found
-
 
 @pytest.fixture
 async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
@@ -227,8 +215,8 @@ async def test_no_secret_is_in_the_broker_in_a_log_line_or_in_a_span(parts: Runn
     assert parts.refusing.credentials == {f"Bearer {MODEL_KEY}", f"Bearer {REFUSED_TOKEN}"}
 
     async def all_ended() -> bool:
-        stored = await parts.stored()
-        return not stored["TURN_QUEUE"] and stored["TURN_LOG"].count(b"pallas.v1.turn.outcome.") >= 6
+        found = await stored(parts.bus)
+        return not found["TURN_QUEUE"] and found["TURN_LOG"].count(b"pallas.v1.turn.outcome.") >= 6
 
     async def both_traced() -> bool:
         return all(any(name in body for body in parts.traces.bodies) for name in (b"agent-gateway", b"agent-worker"))
@@ -236,17 +224,17 @@ async def test_no_secret_is_in_the_broker_in_a_log_line_or_in_a_span(parts: Runn
     await until(all_ended)
     await until(both_traced)
     assert parts.traces.credentials == {f"Bearer {COLLECTOR_KEY}"}
-    stored = await parts.stored()
+    kept = await stored(parts.bus)
     outputs = {
         "spans": b"\n".join(parts.traces.bodies),
         "gateway's log": parts.gateway.output().encode(),
         "worker's log": parts.worker.output().encode(),
     }
-    written = {**stored, **outputs}
-    assert OPEN.encode() in stored["TURN_LOG"]
+    written = {**kept, **outputs}
+    assert OPEN.encode() in kept["TURN_LOG"]
     assert [where for where, text in outputs.items() if OPEN.encode() in text] == []
-    assert stored[TURN_OBJECTS.name]
+    assert kept[TURN_OBJECTS.name]
     found = [(secret, where) for where, text in written.items() for secret in SECRETS if secret.encode() in text]
     assert found == []
-    assert [where for where in stored if CONVERSATION.encode() in stored[where]] == []
+    assert [where for where in kept if CONVERSATION.encode() in kept[where]] == []
     assert CONVERSATION in parts.worker.output()

@@ -56,6 +56,8 @@ async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -
     ]
     paged = (await pallas.done("fleet", "history", "papi", "--size", "1")).out.splitlines()
     assert paged[-1] == "page 1 of 2, 2 tasks"
+    beyond = (await pallas.done("fleet", "history", "papi", "--page", "9")).out.splitlines()
+    assert beyond == ["no tasks", "page 9 of 1, 2 tasks"]
     await pallas.refused("fleet", "delete", "papi", code=2)
     assert (await pallas.done("fleet", "delete", "papi", "--yes")).out == "Agent 'papi' deleted successfully\n"
 

@@ -107,6 +107,9 @@ async def test_each_tool_answers_as_the_contract_shows(lab: Lab) -> None:
     assert fits(example("list_agent_projects"), projects)
     assert "Setup" in [project["name"] for project in projects["projects"]]
 
+    ended = (await lab.call("show_agent", agent_name="papi"))["agent"]
+    assert ended["updated_at"] >= stopped["task"]["completed_at"] >= shown["updated_at"]
+
     deleted = await lab.call("delete_agent", agent_name="Papi")
     assert deleted == example("delete_agent") | {
         "deleted_agent": {"name": "papi", "workspace_id": created["agent"]["workspace_id"]}
@@ -162,6 +165,8 @@ async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> N
         assert (*failure(error), error["message"]) == (*ABSENT, "Agent 'nobody' does not exist.")
     error = await lab.error("start_agent_task", agent_name="nobody", task_description="x")
     assert failure(error) == ABSENT
+    gone = await lab.error("delete_agent", agent_name="x" * 5000)
+    assert (*failure(gone), gone["details"]["agent_name"]) == (*ABSENT, "x" * 59 + "…")
     for text in ("", " ", "a\x1b", "x" * 262_145):
         error = await lab.error("start_agent_task", agent_name=name, task_description=text)
         assert failure(error) == BAD, error
@@ -237,6 +242,19 @@ async def test_a_workspace_that_cannot_be_provisioned_is_deleted_again(lab: Lab)
     assert any(isinstance(message, Progress) for message in followed.messages)
     assert await lab.call("list_agents") == {"agents": [], "total_count": 0}
     assert lab.known("bad") is None
+
+
+@requirement("F-start_task-1")
+async def test_a_task_that_could_not_begin_is_not_answered_as_running(lab: Lab) -> None:
+    await lab.replica()
+    await lab.call("create_agent", name="bare", project="Plain", spec="x")
+    await lab.call("stop_agent_task", agent_name="bare")
+    for _ in range(3):
+        error = await lab.error("start_agent_task", agent_name="bare", task_description="hi")
+        assert failure(error) == AWAY, error
+        assert error["message"].startswith("The task could not be started on agent 'bare': ")
+    [latest, *_] = await lab.history("bare")
+    assert (latest["status"], latest["started_at"]) == ("failed", None)
 
 
 @requirement("F-start_task-4", "F-run-2")

@@ -105,6 +105,13 @@ def test_projects_are_shown_by_name_with_their_templates() -> None:
     }
 
 
+def test_errors_repeat_the_beginning_of_a_long_name() -> None:
+    for find in (lambda: find_project(TEMPLATES, "x" * 99_999), lambda: find_role(ROLES, "x" * 99_999, "Setup")):
+        with pytest.raises((NotFound, Rejected), match=r"x{59}… | does not exist") as caught:
+            find()
+        assert len(caught.value.message) < 200
+
+
 ROLES = (Role("coder", "Coder", preset_id="p1"), Role("site-operator", "Site Operator", preset_id="p2"))
 
 
@@ -121,7 +128,10 @@ def test_a_role_that_does_not_exist_is_answered_with_those_that_do(wanted: str) 
         find_role(ROLES, wanted, "Setup")
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "a\x1b[201~b", "a\rb", "a\x00b", "a\x7fb", "a\x9bb", "\ud800", "x" * 11])
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\t", "\ufeff", "\u200b \u00a0", "a\x1b[201~b", "a\rb", "a\x00b", "a\x7fb", "a\x9bb", "\ud800", "x" * 11],
+)
 def test_a_text_that_cannot_be_typed(text: str) -> None:
     with pytest.raises(Rejected) as error:
         check_text("spec", text, 10)

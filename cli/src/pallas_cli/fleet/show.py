@@ -35,7 +35,7 @@ def show_history(answer: Document) -> None:
     headers = ("created", "status", "source", "started", "ended", "id", "summary")
     keys = ("created_at", "status", "source", "started_at", "completed_at", "id", "summary")
     _table(headers, [tuple(task[key] or "-" for key in keys) for task in answer["tasks"]], "tasks")
-    if answer["total_pages"] > 1:
+    if answer["total_pages"] > 1 or (answer["total_count"] and not answer["tasks"]):
         print_plain(f"page {answer['page']} of {answer['total_pages']}, {answer['total_count']} tasks")
 
 

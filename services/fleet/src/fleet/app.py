@@ -131,7 +131,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             fleet,
             coder,
             CreateAgent(bus, fleet, coder, deleting, sources, most, wait),
-            ShowAgent(fleet, coder, names),
+            ShowAgent(fleet, coder, tasks, names),
             ShowHistory(fleet, tasks),
             deleting,
             starting,

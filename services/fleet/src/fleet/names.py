@@ -7,11 +7,17 @@ from pallas_contracts.errors import Rejected
 LONGEST_NAME = 20
 _NAME = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
 _RESERVED = frozenset({"new", "create"})
+_LONGEST_QUOTED = 60
 
 
 def agent_name(workspace_name: str, prefix: str) -> str:
     """The agent's name of a workspace."""
     return workspace_name.removeprefix(prefix)
+
+
+def cut(name: str) -> str:
+    """A name as errors repeat it: a caller may have given one of any length."""
+    return name if len(name) <= _LONGEST_QUOTED else f"{name[: _LONGEST_QUOTED - 1]}…"
 
 
 def check_name(name: str) -> str:

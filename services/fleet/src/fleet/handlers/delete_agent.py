@@ -107,14 +107,21 @@ class DeleteAgent:
     async def _found(self, ctx: CallContext, name: str) -> JsonObject:
         """Name and workspace of the agent, as the first attempt found them: a later one may not."""
 
+        why: PallasError | None = None
+
         async def find() -> JsonObject:
-            seen = await self.fleet.find(name)
+            nonlocal why
+            try:
+                seen = await self.fleet.find(name)
+            except PallasError as error:
+                why = error  # what is recorded has no facts
+                raise
             return {"name": seen.name, "workspace_id": seen.workspace.id}
 
         try:
             return await ctx.step("find", find)
         except StepFailed as error:
-            raise _KINDS.get(error.kind, PallasError)(error.message) from error
+            raise why or _KINDS.get(error.kind, PallasError)(error.message) from error
 
     async def _mark(self, name: str, workspace_id: str) -> FleetAgent | None:
         """From here on the agent gets no task. None: it is gone."""

@@ -9,10 +9,11 @@ from fleet.coder.model import Workspace
 from fleet.running.finding import new_agent
 from fleet.seeing.fleet import Fleet
 from fleet.seeing.status import AgentStatus
+from fleet.storing.tasks import Tasks
 from fleet.times import timestamp
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
-from pallas_contracts.fleet import FleetAgent
+from pallas_contracts.fleet import FleetAgent, FleetTask
 
 SPEC = "fleet_mcp_agent_spec"
 """The metadata that every agent has."""
@@ -41,8 +42,9 @@ def agent_view(
     status: AgentStatus = "idle",
     current_task: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    last: FleetTask | None = None,
 ) -> JsonObject:
-    """An agent as callers see it. Without a status it is one that was made just now."""
+    """An agent as callers see it. Without a status it is one that was made just now. `last` is its latest task."""
     spec = entry.spec
     return {
         "name": entry.name,
@@ -53,15 +55,16 @@ def agent_view(
         "spec": spec,
         "current_task": current_task,
         "created_at": timestamp(workspace.created_at),
-        "updated_at": timestamp(_updated(entry, workspace)),
+        "updated_at": timestamp(_updated(last or entry.task, workspace)),
         "metadata": {SPEC: spec} | dict(metadata or {}),
     }
 
 
-def _updated(entry: FleetAgent, workspace: Workspace) -> datetime:
-    task = entry.task
+def _updated(task: FleetTask | None, workspace: Workspace) -> datetime:
     moments = [workspace.created_at, workspace.updated_at]
-    return max([*moments, task.created_at, task.started_at or task.created_at] if task is not None else moments)
+    if task is not None:
+        moments += filter(None, (task.created_at, task.started_at, task.completed_at))
+    return max(moments)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class ShowAgent:
 
     fleet: Fleet
     coder: Coder
+    tasks: Tasks
     names: Mapping[str, str]
 
     async def show(self, name: str) -> JsonObject:
@@ -77,7 +81,7 @@ class ShowAgent:
 
         Raises:
             NotFound: there is no such agent.
-            Unavailable: Coder does not answer.
+            Unavailable: Coder or the broker does not answer.
         """
         seen = await self.fleet.find(name)
         found = await self.coder.metadata(seen.workspace) if seen.workspace.running else {}
@@ -86,4 +90,5 @@ class ShowAgent:
             spec = await self.coder.prompt(seen.workspace) or found.get(_SPEC_KEY, "")
             entry = entry.model_copy(update={"spec": spec})
         metadata = {self.names[key]: value for key, value in found.items() if key in self.names}
-        return {"agent": agent_view(entry, seen.workspace, seen.status, seen.current_task, metadata)}
+        last = entry.task or (await self.tasks.find(entry, entry.tasks) if entry.tasks else None)
+        return {"agent": agent_view(entry, seen.workspace, seen.status, seen.current_task, metadata, last)}

@@ -47,8 +47,7 @@ class StartTask:
         shown = task_view(task)
         keys = ("id", "agent_name", "summary", "created_at")
         return {
-            "task": {key: shown[key] for key in keys}
-            | {"status": "running", "started_at": timestamp(task.started_at or task.created_at)},
+            "task": {key: shown[key] for key in keys} | {"status": "running", "started_at": shown["started_at"]},
             "agent_status": "busy",
             "message": f"Task started on agent '{task.agent}'",
         }
@@ -72,7 +71,8 @@ class StartTask:
             await self._submit(turn, entry, description)
             task = await self._typed(entry, task)
         if task.started_at is None:
-            raise Unavailable(f"The task could not be started on agent '{entry.name}': {task.reason or task.status}")
+            why = (task.reason or task.status).rstrip(".")
+            raise Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")
         return task
 
     async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:

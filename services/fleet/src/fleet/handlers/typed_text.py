@@ -5,6 +5,8 @@ import unicodedata
 from pallas_contracts.errors import Rejected
 
 _ALLOWED_CONTROLS = frozenset("\n\t")
+_UNSEEN = "CZ"
+"""Categories of characters that show nothing: a terminal takes a prompt of them for an empty one."""
 
 
 def check_text(field: str, text: str, longest: int) -> None:
@@ -13,7 +15,7 @@ def check_text(field: str, text: str, longest: int) -> None:
     Raises:
         Rejected: it is empty, too long, or has control characters.
     """
-    if not text.strip():
+    if not any(unicodedata.category(letter)[0] not in _UNSEEN for letter in text):
         raise Rejected(f"{field} must not be empty.", field=field)
     if len(text) > longest:
         raise Rejected(f"{field} must have at most {longest} characters.", field=field)

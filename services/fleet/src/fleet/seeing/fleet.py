@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleet.coder.model import Workspace
-from fleet.names import agent_name
+from fleet.names import agent_name, cut
 from fleet.seeing.snapshots import SECONDS, Snapshots
 from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
 from fleet.seeing.terminals import Terminals
@@ -66,7 +66,7 @@ class Fleet:
             workspace = known.get(name.lower())
             if workspace is not None and (workspace.running or oldest == _FRESH):
                 return await self._see(workspace)
-        raise NotFound(f"Agent '{name}' does not exist.", agent_name=name)
+        raise NotFound(f"Agent '{cut(name)}' does not exist.", agent_name=cut(name))
 
     def name_of(self, workspace: Workspace) -> str:
         """The agent's name of a workspace."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from fleet.coder.model import Role, Template
+from fleet.names import cut
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 
@@ -60,9 +61,9 @@ def find_project(templates: Sequence[Template], wanted: str) -> Template:
                 return template
             case several:
                 names = ", ".join(template.name for template in several)
-                raise Rejected(f"project '{wanted}' is ambiguous; it may be one of: {names}.", field="project")
+                raise Rejected(f"project '{cut(wanted)}' is ambiguous; it may be one of: {names}.", field="project")
     names = ", ".join(map(project_name, known)) or "none"
-    raise NotFound(f"Project '{wanted}' does not exist; projects are: {names}.", field="project")
+    raise NotFound(f"Project '{cut(wanted)}' does not exist; projects are: {names}.", field="project")
 
 
 def role_view(role: Role) -> JsonObject:
@@ -80,4 +81,4 @@ def find_role(roles: Sequence[Role], wanted: str, project: str) -> Role:
         if slug(wanted) and slug(wanted) in (slug(role.name), slug(role.display_name)):
             return role
     names = ", ".join(role.name for role in roles)
-    raise Rejected(f"role '{wanted}' does not exist in project '{project}'; roles are: {names}.", field="role")
+    raise Rejected(f"role '{cut(wanted)}' does not exist in project '{project}'; roles are: {names}.", field="role")

@@ -165,13 +165,13 @@ async def test_an_agent_is_stopped_though_nobody_watches_it_yet(lab: Lab) -> Non
 async def test_a_stop_whose_replica_is_killed_is_carried_out(lab: Lab, tmp_path: Path, alone: bool) -> None:
     """The one that watches the task is killed, and `alone` it also executes the call."""
     settings = {"coder_url": lab.coder.url, "coder_token": lab.coder.token}
-    async with a_service("fleet", lab.nats_url, tmp_path, f"fleet-{alone}", **settings) as killed:
+    async with a_service("fleet", lab.nats_url, tmp_path, f"fleet-{alone:d}", **settings) as killed:
         await killed.ready()
         name = "papi"
         await lab.call("create_agent", name=name, project="Setup", spec="work 60 s")
         await lab.coder.agent(name).until("running")
         other = await lab.replica()
-        await until(lambda: claimed_by(other.service, f"fleet-{alone}"))
+        await until(lambda: claimed_by(other.service, f"fleet-{alone:d}"))
         entry = lab.known(name)
         assert entry is not None
         assert entry.task is not None

@@ -1,6 +1,5 @@
 """The server for whose tools the fleet's contract was written, unmodified, on our stand-in for Coder."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
 from pathlib import Path

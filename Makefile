@@ -79,7 +79,7 @@ e2e: ready
 	@$(PYTEST) tests/e2e $(ARGS)
 
 ## conformance  the official MCP conformance suites (downloaded with npm the first time)
-conformance: ready
+conformance: ready $(FLEET_MCP)
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/

@@ -45,3 +45,32 @@ def test_the_inspector_executes_a_pipeline(conformance_url: str, era: str) -> No
     program = "in x: Int\ny = x * 2\nout y"
     call = ("tools/call", "--tool-name", "execute", "--tool-arg", f"source={program}", "--tool-arg", 'inputs={"x": 21}')
     assert inspect(url, era, *call)["structuredContent"]["outputs"] == {"y": 42}
+
+
+def test_the_inspector_uses_the_fleet(conformance_url: str) -> None:
+    """It checks each answer against the tool's output schema."""
+    url = conformance_url.replace("/teams/conformance/mcp/conformance", "/teams/fleet/mcp/fleet")
+
+    def call(tool: str, *arguments: str) -> dict[str, Any]:
+        given = [part for each in arguments for part in ("--tool-arg", each)]
+        return inspect(url, "auto", "tools/call", "--tool-name", tool, *given)
+
+    made = call("create_agent", "name=Papi", "project=Setup", "spec=work 60 s")
+    assert made["structuredContent"]["agent"]["status"] == "idle"
+    named = "agent_name=papi"
+    for tool, arguments in (
+        ("list_agents", ()),
+        ("show_agent", (named,)),
+        ("show_agent_task_history", (named, "page=1")),
+        ("list_agent_roles", ("project=Setup",)),
+        ("list_agent_projects", ()),
+        ("stop_agent_task", (named,)),
+        ("start_agent_task", (named, "task_description=work 60 s")),
+        ("delete_agent", (named,)),
+    ):
+        result = call(tool, *arguments)
+        assert not result["isError"], (tool, result)
+        assert result["structuredContent"]
+    gone = call("show_agent", named)
+    assert gone["isError"]
+    assert json.loads(gone["content"][0]["text"])["error"] == "not_found"

@@ -47,8 +47,8 @@ def measure(folder: Path, extent: Extent, report: Report) -> dict[str, Any]:
         coder = parts.enter_context(running("coder", folder, "pallas_demo.coder", *options, env=env)).wait_for("")
         url = f"http://127.0.0.1:{coder.port}"
         fleets = [parts.enter_context(_fleet(folder, nats_url, url, number)) for number in (1, 2)]
-        peer = parts.enter_context(_peer(folder, url))
-        figures = asyncio.run(_measured(gateway, peer, fleets, url, nats_url, extent, report))
+        theirs = parts.enter_context(peer(folder, url, _TOKEN))
+        figures = asyncio.run(_measured(gateway, theirs, fleets, url, nats_url, extent, report))
     return {"version": version, **figures}
 
 
@@ -68,8 +68,9 @@ def _fleet(folder: Path, nats_url: str, coder_url: str, number: int) -> Generato
 
 
 @contextmanager
-def _peer(folder: Path, coder_url: str) -> Generator[Process]:
-    env = {"CODER_URL": coder_url, "CODER_SESSION_TOKEN": _TOKEN, "PYTHONPATH": ""}
+def peer(folder: Path, coder_url: str, token: str) -> Generator[Process]:
+    """The peer at a Coder, answering."""
+    env = {"CODER_URL": coder_url, "CODER_SESSION_TOKEN": token, "PYTHONPATH": ""}
     arguments = ("fleet_mcp.__main__:app", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning")
     with running(PEER, folder, "uvicorn", *arguments, env=env, python=PYTHON) as process:
         yield process.wait_for("")

@@ -128,7 +128,7 @@ async def killed(world: World, fleets: list[Process]) -> dict[str, Any]:
         now = await last_claims(world.bus, refs)
         return len(now) == count and all(claim.worker != lost for claim in now.values())
 
-    await world.until(taken)
+    await world.until(taken, every=0.05)
     seconds = time.perf_counter() - began
     await asyncio.sleep(3)
     typed = [await _prompts(each) - was for each, was in zip(terminals, before, strict=True)]

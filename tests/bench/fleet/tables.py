@@ -55,8 +55,8 @@ def section(found: dict[str, Any]) -> str:
         f"{PEER} {found['version']} is the server for whose tools the contract was written. Both have the same "
         "stand-in for Coder, whose agents are programs in terminals, and are called by the official client over HTTP, "
         "ours through the gateway. The peer keeps nothing: it asks Coder for each agent anew, one after the other. "
-        "Ours asks for all at once, and again after two seconds (cold). A history of the peer is the last prompts of "
-        "a conversation."
+        "Ours asks for all at once, and again after two seconds (cold). A history of the peer is what the agent has "
+        "reported of itself."
     )
     more = (
         f"With {once['tasks']} tasks at once on {once['replicas']} replicas, the larger one has "

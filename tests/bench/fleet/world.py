@@ -76,13 +76,14 @@ class World:
         """The status of each agent."""
         return {it["name"]: it["status"] for it in (await self.call("list_agents"))["agents"]}
 
-    async def until(self, found: Callable[[], Awaitable[bool]]) -> float:
-        """Wait until something is found; the seconds that it took."""
+    async def until(self, found: Callable[[], Awaitable[bool]], every: float = _RETRY) -> float:
+        """Look every so many seconds until something is found; the seconds that it took."""
         began = time.perf_counter()
         async with asyncio.timeout(_WITHIN):
-            while not await found():  # noqa: ASYNC110 - another process changes
-                await asyncio.sleep(_RETRY)
-        return time.perf_counter() - began
+            while True:
+                if await found():
+                    return time.perf_counter() - began
+                await asyncio.sleep(every)
 
     async def all_idle(self) -> None:
         """Wait until no agent works."""

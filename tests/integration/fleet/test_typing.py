@@ -1,6 +1,7 @@
 """Each prompt is typed once: also if its answer is lost or late, and if the process dies that typed it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.integration.fleet.lab import Lab, result_of
@@ -8,9 +9,10 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.waiting import soon
 
-from fleet.handlers.start_task import StartTask
 from fleet.running import typing
+from fleet.storing.agents import Agents
 from fleet.terminal.agent_api import Terminal
+from pallas_contracts.fleet import FleetAgent
 from pallas_demo.coder import Fault
 
 TEXT = "work 0.3 s"
@@ -73,8 +75,8 @@ async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monk
     name = await lab.create()
     typed, type_once = asyncio.Event(), typing.type_once
 
-    async def stuck(*given: object, **named: object) -> int:
-        found = await type_once(*given, **named)  # pyright: ignore
+    async def stuck(terminal_of: Callable[[], Awaitable[Terminal]], text: str, after: int, *, again: bool) -> int:
+        found = await type_once(terminal_of, text, after, again=again)
         if not typed.is_set():
             typed.set()
             await asyncio.get_running_loop().create_future()
@@ -94,15 +96,15 @@ async def test_a_call_that_lost_its_process_tells_of_its_task(lab: Lab, monkeypa
     """Its task was typed and has ended, before another process could answer it: it is not to be repeated."""
     first = await lab.replica()
     name = await lab.create()
-    answer, stuck = StartTask._typed, asyncio.Event()  # pyright: ignore[reportPrivateUsage]
+    until_it_is, stuck = Agents.until, asyncio.Event()
 
-    async def never(self: StartTask, *given: object) -> object:
+    async def never(self: Agents, name: str, enough: Callable[[FleetAgent | None], bool], seconds: float) -> bool:
         if stuck.is_set():
-            return await answer(self, *given)  # pyright: ignore
+            return await until_it_is(self, name, enough, seconds)
         stuck.set()
         return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(StartTask, "_typed", never)
+    monkeypatch.setattr(Agents, "until", never)
     followed = await lab.start("start_agent_task", agent_name=name, task_description=TEXT)
     await soon(stuck.wait())
 

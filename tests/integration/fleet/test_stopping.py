@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from fleet.running.requests import task_ref
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import CancelRequested
-from pallas_demo.coder import Fault
+from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 AWAY = ("service_unavailable", 503)
 
@@ -167,11 +168,11 @@ async def test_a_stop_whose_replica_is_killed_is_carried_out(lab: Lab, tmp_path:
     settings, instance = {"coder_url": lab.coder.url, "coder_token": lab.coder.token}, f"fleet-{int(alone)}"
     async with a_service("fleet", lab.nats_url, tmp_path, instance, **settings) as killed:
         await killed.ready()
-        name = "papi"
+        name = instance
         await lab.call("create_agent", name=name, project="Setup", spec="work 60 s")
         await lab.coder.agent(name).until("running")
         other = await lab.replica()
-        await until(lambda: claimed_by(other.service, instance))
+        await until(lambda: claimed_by(other.service, instance, name))
         entry = lab.known(name)
         assert entry is not None
         assert entry.task is not None
@@ -189,9 +190,19 @@ async def test_a_stop_whose_replica_is_killed_is_carried_out(lab: Lab, tmp_path:
         await killed.process.wait()
         await lab.coder.heal()
         if alone:
-            await other.end()
             await lab.replica()
         await freed(lab, name)
     row = await latest(lab, name)
     assert (row["status"], lab.coder.agent(name).status) == ("stopped", "stable")
     assert await outcome(lab, row) == "cancelled"
+
+
+async def test_an_agent_whose_workspace_starts_is_stopped_as_soon_as_it_can_be(lab: Lab) -> None:
+    async with CoderStandIn(StandInSettings(build_seconds=0.7)) as slow:
+        slowly = replace(lab, coder=slow, replicas=[])
+        await slowly.replica(fleet_create_wait="0")
+        await slowly.call("create_agent", name="hasty", project="Setup", spec="work 60 s")
+        stopped = await slowly.call("stop_agent_task", agent_name="hasty")
+        assert (stopped["task"]["summary"], stopped["task"]["status"]) == ("work 60 s", "stopped")
+        assert (slow.agent("hasty").status, slow.agent("hasty").escapes) == ("stable", 1)
+        await slowly.call("delete_agent", agent_name="hasty")

@@ -96,9 +96,9 @@ async def test_a_task_of_a_replica_that_was_killed_is_watched_and_stopped_by_ano
     assert (lab.coder.agent("papi").status, lab.coder.agent("papi").prompts) == ("stable", ["work 60 s"])
 
 
-async def claimed_by(service: FleetService, instance: str) -> bool:
-    """Whether a replica has the task of the agent."""
-    [entry] = [entry for entry in service.fleet.agents.all() if entry.name == "papi"]
+async def claimed_by(service: FleetService, instance: str, name: str = "papi") -> bool:
+    """Whether a replica has the task of an agent."""
+    [entry] = [entry for entry in service.fleet.agents.all() if entry.name == name]
     return entry.task is not None and service.workers.worker_of(entry.task.turn_id) == instance
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from fleet.coder.client import Coder
+from fleet.coder.model import Workspace
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Unavailable
 
@@ -28,8 +29,8 @@ _PAUSE = 0.25
 async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], *, coming: bool) -> str | None:
     """Interrupt what an agent does. Returns why it may still work; None: it does not.
 
-    An agent that ignores the first ESC gets a second one. While Coder is away this waits. It ends when it is not to be
-    done any more, `still`. `coming`: a prompt may be on its way to the terminal.
+    An agent that ignores the first ESC gets a second one. While Coder is away or the workspace starts, this waits. It
+    ends when it is not to be done any more, `still`. `coming`: a prompt may be on its way to the terminal.
     """
     clock = asyncio.get_running_loop().time
     began, silent = clock(), None
@@ -42,18 +43,28 @@ async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], 
                 return error.message
         else:
             terminal = coder.terminal(workspace) if workspace is not None and workspace.running else None
-            if terminal is None:
+            if terminal is not None:
+                try:
+                    stopped = await _stops(terminal, still, coming)
+                except Unavailable as error:
+                    silent = silent or clock()
+                    if clock() > silent + _SILENT_SECONDS:
+                        return f"its terminal does not answer: {error.message}"
+                else:
+                    return None if stopped else "it goes on after two interrupts"
+            elif workspace is None or not _starts(workspace):
                 return None
-            try:
-                stopped = await _stops(terminal, still, coming)
-            except Unavailable as error:
-                silent = silent or clock()
-                if clock() > silent + _SILENT_SECONDS:
-                    return f"its terminal does not answer: {error.message}"
+            elif clock() > began + _AWAY_SECONDS:
+                return "its workspace does not start"
             else:
-                return None if stopped else "it goes on after two interrupts"
+                coming = True
         await asyncio.sleep(_PAUSE)
     return None
+
+
+def _starts(workspace: Workspace) -> bool:
+    """Whether an agent that cannot be reached will begin, or go on, with what it was given."""
+    return workspace.transition == "start" and workspace.job_status in ("pending", "running", "succeeded")
 
 
 async def _stops(terminal: Terminal, still: Callable[[], bool], coming: bool) -> bool:

@@ -52,7 +52,7 @@ async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], 
                         return f"its terminal does not answer: {error.message}"
                 else:
                     return None if stopped else "it goes on after two interrupts"
-            elif workspace is None or not _starts(workspace):
+            elif workspace is None or workspace.running or not _starts(workspace):
                 return None
             elif clock() > began + _AWAY_SECONDS:
                 return "its workspace does not start"

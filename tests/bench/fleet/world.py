@@ -80,9 +80,10 @@ class World:
         """Look every so many seconds until something is found; the seconds that it took."""
         began = time.perf_counter()
         async with asyncio.timeout(_WITHIN):
-            while not await found():  # noqa: ASYNC110 - another process changes
+            while True:
+                if await found():
+                    return time.perf_counter() - began
                 await asyncio.sleep(every)
-        return time.perf_counter() - began
 
     async def all_idle(self) -> None:
         """Wait until no agent works."""

@@ -76,7 +76,7 @@ async def away(lab: Lab, way: str, *tools: str, seen: bool = False) -> None:
         assert seconds <= LONGEST + 1, (way, tool, seconds)
 
 
-@requirement("F-common-7", "F-create_agent-9", "F-list_agents-3", "F-projects-2")
+@requirement("F-common-7", "F-create_agent-9", "F-list_agents-3")
 async def test_every_tool_answers_503_in_every_way_in_which_coder_is_away(tmp_path: Path) -> None:
     async def check(way: str) -> None:
         async with AsyncExitStack() as stack:

@@ -6,6 +6,7 @@ really done.
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class Work:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it was cancelled by its key."""
     responses: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _said: list[tuple[float, float | None, str]] = field(default_factory=list[tuple[float, float | None, str]])
     _ends: list[Result] = field(default_factory=list[Result])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -91,14 +93,14 @@ class Work:
         params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
         number = len(self.responses)
         asked: types.InputRequests = {"question": types.ElicitRequest(params=params)}
-        await self._end(types.InputRequiredResult(input_requests=asked, request_state=str(number + 1)))
+        await self._end(types.InputRequiredResult(input_requests=asked, request_state=f"{self.id}/{number + 1}"))
         async with self._changed:
             await soon(self._changed.wait_for(lambda: len(self.responses) > number))
         return self.responses[number]
 
     async def follow(self, context: Context, params: types.CallToolRequestParams) -> Result:
         """What one caller gets: all that is said, and the end of this round."""
-        round_ = int(params.request_state or 0)
+        round_ = _round_of(params)
         if round_ > len(self.responses):
             given = params.model_dump(mode="json", exclude_none=True)["input_responses"]["question"]
             await self._change(lambda: self.responses.append(given))
@@ -121,7 +123,7 @@ class Work:
 
     async def cancel(self, params: types.CallToolRequestParams) -> Result:
         """Cancel the round that a call asks for, unless it is over."""
-        round_ = int(params.request_state or 0)
+        round_ = _round_of(params)
         if len(self._ends) <= round_:
             self.cancelled.set()
             await self.fail("cancelled", "cancelled")
@@ -205,6 +207,8 @@ class Agent:
         meta: dict[str, Any] = params.model_dump(mode="json", by_alias=True)["_meta"] or {}
         key = meta.get(KEY_META) if self._keeps_keys else None
         work = self._by_key.get(key) if key is not None else None
+        if params.request_state is not None:
+            work = next(each for each in self.works.items if params.request_state.startswith(f"{each.id}/"))
         if meta.get(CANCEL_META) is True and self._cancels:
             if work is None:
                 self.unused_cancels += 1
@@ -219,6 +223,11 @@ class Agent:
         elif (params.arguments or {}) != work.arguments:
             return _result("other arguments under the same key", failed=True)
         return await work.follow(context, params)
+
+
+def _round_of(params: types.CallToolRequestParams) -> int:
+    """How many questions the caller has answered."""
+    return int((params.request_state or "/0").rpartition("/")[2])
 
 
 def _result(text: str, meta: dict[str, Any] | None = None, *, failed: bool = False) -> types.CallToolResult:

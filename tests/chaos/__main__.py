@@ -1,4 +1,4 @@
-"""`python -m tests.chaos [--seed N] [--turns N] [--seconds N]`: a storm, its table, and exit code 1 for violations.
+"""`python -m tests.chaos [--seed N] [--turns N] [--fleet]`: a storm, its table, and exit code 1 for violations.
 
 The storm and its calls follow from the seed; how they meet does not.
 """

@@ -19,8 +19,8 @@ from pallas_contracts.catalog import GATEWAY
 from pallas_demo.coder import CoderStandIn, StandInSettings
 
 LIVES = settings(
-    max_examples=6,
-    stateful_step_count=10,
+    max_examples=10,
+    stateful_step_count=14,
     deadline=None,
     database=None,
     phases=(Phase.explicit, Phase.generate),

@@ -136,6 +136,11 @@ class Workspace(_Read):
         return started and any(agent.ready for agent in self.agents)
 
     @property
+    def ended(self) -> bool:
+        """Whether the program of its coding agent does not answer any more, as Coder finds."""
+        return any(app.health == "unhealthy" and app.statuses for agent in self.agents for app in agent.apps)
+
+    @property
     def reported(self) -> AppStatus | None:
         """What its coding agent reported last; a question also if statuses of its terminal followed at once."""
         statuses = [status for agent in self.agents for app in agent.apps for status in app.statuses]

@@ -64,7 +64,8 @@ async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], 
 
 def _starts(workspace: Workspace) -> bool:
     """Whether an agent that cannot be reached will begin, or go on, with what it was given."""
-    return workspace.transition == "start" and workspace.job_status in ("pending", "running", "succeeded")
+    started = workspace.transition == "start" and workspace.job_status in ("pending", "running", "succeeded")
+    return started and not workspace.running  # else it has no terminal
 
 
 async def _stops(terminal: Terminal, still: Callable[[], bool], coming: bool) -> bool:

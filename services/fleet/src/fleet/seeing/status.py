@@ -53,7 +53,7 @@ def has_to_be_asked(workspace: Workspace, entry: FleetAgent | None) -> bool:
 def fold(workspace: Workspace, entry: FleetAgent | None, working: Working) -> tuple[AgentStatus, str | None]:
     """The status of an agent and what it works on. A terminal that does not answer leaves it to what Coder says."""
     task, reported = task_of(entry), workspace.reported
-    reports = reported is not None and reported.state == "working"
+    reports = reported is not None and reported.state == "working" and not workspace.ended
     busy = task is not None or working == "running" or (working is None and reports)
     status = "offline" if not workspace.running else "busy" if busy else "idle"
     if task is not None:

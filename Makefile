@@ -58,7 +58,7 @@ types: $(INSTALLED)
 	$(RUN) pyright
 
 ## test         lint, format, then the whole suite with the types beside it; ends with the slowest 20 tests
-test: ready style
+test: ready style $(FLEET_MCP)
 	@$(FETCH_TOOLS)
 	@$(MAKE) -j2 types suite
 

@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from tests.bench.fleet.run import PYTHON, peer
+from tests.bench.fleet.run import peer
 from tests.integration.real_parts import until
 from tests.requirements import requirement
 
 from pallas_demo.coder import CoderStandIn, StandInSettings
 
-pytestmark = [
-    pytest.mark.skipif(not PYTHON.exists(), reason="`make conformance` installs it"),
-    pytest.mark.timeout(120),
-]
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

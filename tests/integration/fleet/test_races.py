@@ -10,7 +10,7 @@ from tests.integration.fleet.lab import Lab
 from tests.integration.fleet.test_tools import failure
 from tests.integration.real_parts import a_gateway, until
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 from pallas_bus.transport import kv
 from pallas_contracts.agents import JsonObject
@@ -74,7 +74,7 @@ async def test_starts_stops_and_deletions_that_meet_leave_nothing_behind(lab: La
         assert set(words) <= {"done", "conflict", "not_found", "service_unavailable"}, results
         if deletes:
             assert words[-1] == "done", results[-1]
-            assert lab.known(name) is None
+            await gone(lab, name)
             assert (await lab.error("show_agent", agent_name=name))["error"] == "not_found"
             continue
         rows = await lab.history(name)
@@ -89,6 +89,11 @@ async def test_starts_stops_and_deletions_that_meet_leave_nothing_behind(lab: La
             await lab.call("stop_agent_task", agent_name=name)
             await handle.until("stable")
         assert len(handle.prompts) == len(set(handle.prompts))
+
+
+async def gone(lab: Lab, name: str) -> None:
+    """Wait until every replica has heard that there is no such agent."""
+    await eventually(lambda: lab.known(name) is None)
 
 
 def word(result: Result) -> Any:

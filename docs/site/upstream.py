@@ -13,7 +13,7 @@ FOLDER = DOCS / "contracts-upstream"
 _MARKED = re.compile(r"@requirement\(([^)]*)\)", re.DOTALL)
 _INTRODUCTION = (
     "Pallas keeps five contracts with other systems. These pages say, section by section and in our words, what\n"
-    "Pallas promises, and which tests show it. Where code and documents speak of *section 6.4*, it is one of these contracts."
+    "Pallas promises, and which tests show it. A *section 6.4* in code or documents is one of these contracts."
 )
 
 

@@ -24,8 +24,9 @@ from pallas_bus.transport import ask, streams
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.kv import watch
+from pallas_bus.transport.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 
 @dataclass
@@ -52,6 +53,8 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         bus = await stack.enter_async_context(connect(access, MONITOR, instance=process.instance))
         await stack.enter_async_context(process.uses(bus))
         await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)
+        leaders = await stack.enter_async_context(watch_leaders(bus, HEALTH, PROBES))
+        process.probes.checks[STORED] = leaders.missing
         agents = await stack.enter_async_context(watch(bus, AGENTS))
         workers = await stack.enter_async_context(watch(bus, WORKERS))
         health = await stack.enter_async_context(watch(bus, HEALTH))

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from health_monitor.servers import Server, StreamView
 
-_SERVER, _STREAM = ["server"], ["stream"]
+_SERVER, _STREAM, _REPLICA = ["server"], ["stream"], ["stream", "server"]
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,6 @@ def make_broker_metrics(registry: CollectorRegistry) -> BrokerMetrics:
         Gauge(
             "pallas_stream_leaderless", "1 when no server can store messages in the stream", _STREAM, registry=registry
         ),
-        Gauge(
-            "pallas_stream_leader", "1 for the server that leads the stream", [*_STREAM, *_SERVER], registry=registry
-        ),
-        Gauge(
-            "pallas_stream_replica_lag",
-            "Messages that a replica of the stream lacks",
-            [*_STREAM, *_SERVER],
-            registry=registry,
-        ),
+        Gauge("pallas_stream_leader", "1 for the server that leads the stream", _REPLICA, registry=registry),
+        Gauge("pallas_stream_replica_lag", "Messages that a replica of the stream lacks", _REPLICA, registry=registry),
     )

@@ -9,22 +9,19 @@ from typing import Any
 from tests.embedded import NatsServer, free_port
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import declare, stream_name
-from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import Rejected, Unavailable
 
 MADE_WITHIN = 30.0
-_ASKED_AGAIN = 1.0
-"""Seconds. A request before the cluster has a leader is never answered."""
 
 _CONFIG = 'server_name: {name}\ncluster {{ name: c, listen: "127.0.0.1:{port}", routes: {routes} }}\n'
 
 
 @asynccontextmanager
-async def three_brokers(*things: Stream | Bucket[Any], further: str = "") -> AsyncGenerator[list[NatsServer]]:
-    """Three brokers, n0 to n2, with these streams and buckets of the gateway, and HTTP monitoring."""
+async def three_brokers(further: str = "") -> AsyncGenerator[list[NatsServer]]:
+    """Three brokers, n0 to n2, with HTTP monitoring. `further` is more configuration of each."""
     ports = [free_port() for _ in range(3)]
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     texts = [_CONFIG.format(name=f"n{number}", port=port, routes=routes) for number, port in enumerate(ports)]
@@ -32,8 +29,6 @@ async def three_brokers(*things: Stream | Bucket[Any], further: str = "") -> Asy
     try:
         for server in servers:
             server.start()
-        async with connect(servers[0].url, GATEWAY, timeout=_ASKED_AGAIN) as bus:
-            await make(bus, *things)
         yield servers
     finally:
         for server in servers:

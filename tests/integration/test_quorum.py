@@ -11,17 +11,20 @@ from typing import Any
 
 import pytest
 from mcp_types import CallToolResult
-from tests.cluster import lead, three_brokers
+from tests.cluster import three_brokers
 from tests.embedded import NatsServer
+from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, listening_service, measured
 from tests.waiting import eventually
 
 from health_monitor.app import build as build_monitor
 from health_monitor.settings import MonitorSettings
-from pallas_bus.transport.connection import connect
-from pallas_contracts.catalog import CLI, TURN_LOG, TURN_QUEUE
+from pallas_cli.broker_config.users import SYSTEM, read_workers
+from pallas_cli.broker_config.write import USERS, BrokerFolder
+from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, TURN_LOG, TURN_QUEUE, WORKER
 from pallas_runtime.process import Process
 
+TEAM = "quorum"
 WITHIN = 60.0
 ANSWERED_WITHIN = 1.0
 """Seconds. Without leaders nothing is waited for."""
@@ -33,13 +36,18 @@ CONNECTIONS = 10
 
 @dataclass
 class Platform:
-    """Gateway, worker and monitor on three brokers; the one that stays leads the queue, another one the log."""
+    """Gateway, worker and monitor on three brokers with the users of `pallas broker config`."""
 
     brokers: Sequence[NatsServer]
     front: Front
-    team: str
     worker: Process
     monitor: Process
+    users: BrokerFolder
+
+    @property
+    def urls(self) -> str:
+        """The addresses for clients."""
+        return ",".join(broker.url for broker in self.brokers)
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -48,7 +56,7 @@ class Platform:
 
     async def call(self) -> tuple[CallToolResult, float]:
         """Call a tool; its result, and how many seconds that took."""
-        async with self.front.client(self.team, "bench") as client:
+        async with self.front.client(TEAM, "bench") as client:
             began = time.monotonic()
             result = await client.call_tool("say", {})
             return result, time.monotonic() - began
@@ -58,29 +66,54 @@ class Platform:
         return self.monitor.probes.metrics.get_sample_value("pallas_stream_leaderless", {"stream": stream})
 
 
-@pytest.fixture
-async def platform(team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
-    """All of it, ready."""
-    folder = a_lab(tmp_path / "team", team)
+@pytest.fixture(scope="module")
+async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Platform]:
+    """All of it, ready, each process with the rights of its user."""
+    folder = a_lab(tmp_path_factory.mktemp("teams") / TEAM, TEAM)
+    users = BrokerFolder(tmp_path_factory.mktemp("users"))
+    users.write_users(read_workers([[folder]], {}))
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        brokers = await enter(three_brokers())
-        urls, worker = ",".join(broker.url for broker in brokers), a_process("agent-worker")
-        front = await enter(a_gateway(urls, stream_replicas="3"))
-        await enter(a_worker(urls, folder, process=worker))
-        monitors = ",".join(f"http://127.0.0.1:{broker.monitor_port}" for broker in brokers)
-        given = {"nats_url": urls, "teams": str(folder), "stream_replicas": "3", "nats_monitor_urls": monitors}
-        _, monitor = await enter(listening_service("health-monitor", MonitorSettings, build_monitor, given))
-        async with connect(brokers[0].url, CLI) as bus:
-            await lead(bus, TURN_QUEUE, ["n0"])
-            await lead(bus, TURN_LOG, ["n1", "n2"])
-        yield Platform(brokers, front, team, worker, monitor)
+        brokers = await enter(three_brokers((users.folder / USERS).read_text("utf-8")))
+        urls, worker = ",".join(broker.url for broker in brokers), a_process(WORKER)
+        front = await enter(a_gateway(urls, stream_replicas="3", nats_seed=users.seeds.kept(GATEWAY)))
+        await enter(a_worker(urls, folder, process=worker, nats_seed=users.seeds.kept(f"{WORKER}.{TEAM}")))
+        given = {"nats_url": urls, "nats_seed": users.seeds.kept(MONITOR), "teams": str(folder), "stream_replicas": "3"}
+        given["nats_monitor_urls"] = ",".join(f"http://127.0.0.1:{broker.monitor_port}" for broker in brokers)
+        _, monitor = await enter(listening_service(MONITOR, MonitorSettings, build_monitor, given))
+        yield Platform(brokers, front, worker, monitor, users)
+
+
+@pytest.fixture
+def pallas(platform: Platform, tmp_path: Path) -> Pallas:
+    """The command, for an operator who has the seeds."""
+    seeds = {
+        "PALLAS_NATS_SEED_FILE": str(platform.users.seeds.path(CLI)),
+        "PALLAS_NATS_SYSTEM_SEED_FILE": str(platform.users.seeds.path(SYSTEM)),
+    }
+    return Pallas({"PALLAS_NATS_URL": platform.urls, **seeds}, tmp_path)
+
+
+async def test_an_operator_sees_servers_and_streams_and_moves_leaders(platform: Platform, pallas: Pallas) -> None:
+    for stream, to in ((TURN_QUEUE, "n0"), (TURN_LOG, "n1")):
+        moved = await pallas.done("broker", "step-down", stream.name, "--to", to, "--json")
+        assert moved.json["leader"] == to
+    seen = (await pallas.done("broker", "status", "--json")).json
+    assert [(server["name"], server["cluster"]) for server in seen["servers"]] == [("n0", 3), ("n1", 3), ("n2", 3)]
+    assert seen["streams"]["TURN_LOG"] == {"leader": "n1", "lags": {"n0": 0, "n2": 0}}
+    assert ["TURN_QUEUE", "n0", "n1 ok, n2 ok"] in (await pallas.done("broker", "status")).rows
+    assert await pallas.refused("broker", "step-down", "NONE") != []
+    platform.brokers[2].kill9()
+    lost = await pallas("broker", "status")
+    assert (lost.code, "1 of 3 servers do not answer" in lost.err) == (1, True)
+    platform.brokers[2].start()
 
 
 async def test_a_lost_quorum_is_reported_answered_quietly_endured_and_recovered_from(
-    platform: Platform, caplog: pytest.LogCaptureFixture
+    platform: Platform, pallas: Pallas, caplog: pytest.LogCaptureFixture
 ) -> None:
     await eventually(lambda: platform.leaderless(TURN_LOG.name) == 0, WITHIN)
+    await eventually(lambda: not any(process.probes.missing() for process in platform.processes), WITHIN)
     assert not (await platform.call())[0].is_error
 
     for broker in platform.brokers[1:]:
@@ -98,6 +131,7 @@ async def test_a_lost_quorum_is_reported_answered_quietly_endured_and_recovered_
     fault: dict[str, Any] = (refused.meta or {})["pallas/error"]
     assert (fault["code"], fault["retryable"], fault["retry_after_ms"]) == ("busy", True, 5000)
     assert most_repeated(caplog.records) <= CONNECTIONS
+    assert "no leader: " in (await pallas("broker", "status")).err
 
     for broker in platform.brokers[1:]:
         broker.start()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from health_monitor.servers import Server, StreamView
+from pallas_bus.transport.servers import Server, StreamView
 
 _SERVER, _STREAM, _REPLICA = ["server"], ["stream"], ["stream", "server"]
 
@@ -55,7 +55,8 @@ class BrokerMetrics:
             if stream is not None and stream.leader is not None:
                 self.leader.labels(name, stream.leader).set(1)
                 for server, lag in stream.lags.items():
-                    self.replica_lag.labels(name, server).set(lag)
+                    if lag is not None:
+                        self.replica_lag.labels(name, server).set(lag)
 
 
 def make_broker_metrics(registry: CollectorRegistry) -> BrokerMetrics:

@@ -6,13 +6,11 @@ may stand for several servers, as that of a headless service does: all of its ad
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import httpx
 
-from health_monitor.servers import Server, StreamView
-from pallas_bus.transport.leaders import is_heard, is_led
+from pallas_bus.transport.servers import Server, server_of
 
 TIMEOUT = 2.0
 """Seconds in which a server must answer."""
@@ -40,40 +38,6 @@ async def _read(http: httpx.AsyncClient, address: httpx.URL) -> Server | None:
             general, jetstream = await asyncio.gather(
                 http.get(address.join("/varz")), http.get(address.join("/jsz"), params={"streams": "true"})
             )
-        return _server(general.raise_for_status().json(), jetstream.raise_for_status().json())
+        return server_of(general.raise_for_status().json(), jetstream.raise_for_status().json())
     except (httpx.HTTPError, TimeoutError, ValueError, KeyError):
         return None
-
-
-def _server(general: Mapping[str, Any], jetstream: Mapping[str, Any]) -> Server:
-    details: list[dict[str, Any]] = jetstream.get("account_details") or []
-    streams: dict[str, Mapping[str, Any] | None] = {
-        stream["name"]: stream.get("cluster") for account in details for stream in account.get("stream_detail") or ()
-    }
-    return Server(
-        name=general["server_name"],
-        connections=general["connections"],
-        slow=general["slow_consumers"],
-        memory=general["mem"],
-        stored=jetstream["storage"],
-        limit=jetstream["config"]["max_storage"],
-        cluster=jetstream.get("meta_cluster", {}).get("cluster_size", 1),
-        streams=streams,
-    )
-
-
-def views(servers: Iterable[Server]) -> dict[str, StreamView]:
-    """What these servers say of each stream. A leader counts only while it hears enough of its replicas."""
-    found = dict[str, StreamView]()
-    for server in servers:
-        for stream, cluster in server.streams.items():
-            found.setdefault(stream, StreamView(None, {}))
-            leads = cluster is None or cluster.get("leader") == server.name
-            if leads and is_led(cluster):
-                found[stream] = StreamView(server.name, _lags(cluster or {}))
-    return found
-
-
-def _lags(cluster: Mapping[str, Any]) -> dict[str, int]:
-    replicas: list[dict[str, Any]] = cluster.get("replicas") or []
-    return {each["name"]: each.get("lag", 0) for each in replicas if is_heard(each)}

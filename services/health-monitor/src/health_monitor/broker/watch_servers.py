@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from health_monitor.broker.monitoring import read_servers, views
+from health_monitor.broker.monitoring import read_servers
 from health_monitor.broker_metrics import BrokerMetrics
-from health_monitor.servers import Server
+from pallas_bus.transport.servers import Server, views
 
 INTERVAL = 5.0
 """Seconds between two readings."""

@@ -17,9 +17,11 @@ async def show_status(bus: Bus, *, as_json: bool) -> None:
     """Print servers and streams. `bus` is connected as the user of the system account.
 
     Raises:
-        Refused: a server does not answer, or a stream has no leader; after all was printed.
+        Refused: none answers; or after all was printed, one does not, or a stream has no leader.
     """
     servers = await ask_servers(bus)
+    if not servers:
+        raise Refused("no server answers this user; --system-seed names the seed of the system account", code=1)
     streams = dict(sorted(views(servers).items()))
     if as_json:
         print(json.dumps(_described(servers, streams), indent=2))

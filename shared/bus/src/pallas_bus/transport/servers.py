@@ -100,7 +100,10 @@ async def _answers(bus: Bus, page: str, options: Mapping[str, bool]) -> dict[str
         with suppress(TimeoutError):
             while True:
                 async with asyncio.timeout(_NEXT if found else _FIRST):
-                    answer: dict[str, Any] = json.loads((await arrived.get()).data)
+                    message = await arrived.get()
+                if not message.data:  # nobody answers users of other accounts
+                    break
+                answer: dict[str, Any] = json.loads(message.data)
                 if "data" in answer:
                     found[answer["server"]["id"]] = answer["data"]
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from mcp_types import CallToolResult
+from pydantic import SecretStr
 from tests.cluster import three_brokers
 from tests.embedded import NatsServer
 from tests.integration.pallas_command import Pallas
@@ -19,6 +20,8 @@ from tests.waiting import eventually
 
 from health_monitor.app import build as build_monitor
 from health_monitor.settings import MonitorSettings
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import connect
 from pallas_cli.broker_config.users import SYSTEM, read_workers
 from pallas_cli.broker_config.write import USERS, BrokerFolder
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, TURN_LOG, TURN_QUEUE, WORKER
@@ -103,6 +106,9 @@ async def test_an_operator_sees_servers_and_streams_and_moves_leaders(platform: 
     assert seen["streams"]["TURN_LOG"] == {"leader": "n1", "lags": {"n0": 0, "n2": 0}}
     assert ["TURN_QUEUE", "n0", "n1 ok, n2 ok"] in (await pallas.done("broker", "status")).rows
     assert await pallas.refused("broker", "step-down", "NONE") != []
+    system = Access(platform.urls, SecretStr(platform.users.seeds.kept(SYSTEM)))
+    async with connect(system, CLI) as bus:
+        assert (await bus.api("META.LEADER.STEPDOWN", {}))["success"] is True
     platform.brokers[2].kill9()
     lost = await pallas("broker", "status")
     assert (lost.code, "1 of 3 servers do not answer" in lost.err) == (1, True)

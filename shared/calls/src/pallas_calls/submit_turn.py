@@ -210,7 +210,7 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
 
 def nowhere_to_store() -> Refusal:
     """The refusal of a call while the broker can store no turn. Nothing of the call exists."""
-    message = "The platform cannot take turns right now: its broker has lost its quorum. Try again shortly."
+    message = "The platform cannot take turns right now: its broker can store nothing. Try again shortly."
     return Refusal("busy", message, _LEADER_RETRY_AFTER_MS, limit="broker")
 
 

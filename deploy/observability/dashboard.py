@@ -196,6 +196,62 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Messages in streams", "short", {"{{stream}}": level("pallas_stream_messages", "stream")}),
         Panel("Size of streams", "bytes", {"{{stream}}": level("pallas_stream_bytes", "stream")}),
     ),
+    "Brokers": (
+        Panel("Servers that answer", "short", {"{{server}}": level("pallas_broker_up", "server")}),
+        Panel("Streams without a leader: 1", "short", {"{{stream}}": level("pallas_stream_leaderless", "stream")}),
+        Panel(
+            "Streams led", "short", {"{{server}}": "count by (server) (max by (stream, server) (pallas_stream_leader))"}
+        ),
+        Panel(
+            "Messages that replicas lack",
+            "short",
+            {"{{stream}} {{server}}": level("pallas_stream_replica_lag", "stream", "server")},
+        ),
+        Panel(
+            "Store",
+            "bytes",
+            {
+                "{{server}}": level("pallas_broker_store_bytes", "server"),
+                "limit {{server}}": level("pallas_broker_store_limit_bytes", "server"),
+            },
+        ),
+        Panel(
+            "Connections, and those closed as slow consumers",
+            "short",
+            {
+                "{{server}}": level("pallas_broker_connections", "server"),
+                "slow {{server}}": "max by (server) (increase(pallas_broker_slow_consumers_total[$__rate_interval]))",
+            },
+        ),
+        Panel("Memory of brokers", "bytes", {"{{server}}": level("pallas_broker_memory_bytes", "server")}),
+    ),
+    "Postgres and Redis": (
+        Panel(
+            "Databases and Redis that answer",
+            "short",
+            {"Postgres of {{job}}": level("pallas_postgres_up", "job"), "Redis": level("pallas_redis_up")},
+        ),
+        Panel(
+            "Connections to Postgres",
+            "short",
+            {
+                "{{job}}": level("pallas_postgres_connections", "job"),
+                "limit {{job}}": level("pallas_postgres_connection_limit", "job"),
+            },
+        ),
+        Panel("Size of databases", "bytes", {"{{job}}": level("pallas_postgres_database_bytes", "job")}),
+        Panel("Oldest transaction", "s", {"{{job}}": level("pallas_postgres_oldest_transaction_seconds", "job")}),
+        Panel(
+            "Memory of Redis",
+            "bytes",
+            {"used": level("pallas_redis_memory_bytes"), "limit": level("pallas_redis_memory_limit_bytes")},
+        ),
+        Panel(
+            "Connections to Redis, and those refused",
+            "short",
+            {"open": level("pallas_redis_connections"), "refused": level("pallas_redis_refused_connections")},
+        ),
+    ),
 }
 
 

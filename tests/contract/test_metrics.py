@@ -17,7 +17,7 @@ RULES = ROOT / "deploy" / "observability" / "rules.yml"
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
 BOUNDED = frozenset(
-    {"team", "agent", "outcome", "code", "reason", "attempt", "kind", "name", "key", "folder", "stream"}
+    {"team", "agent", "outcome", "code", "reason", "attempt", "kind", "name", "key", "folder", "stream", "server"}
     | {"action", "cache", "tool", "method", "client", "how", "end", "hook", "status", "instance"}
 )
 """Labels whose values are words of Pallas, or named by its catalogue and folders. Nothing that a caller

@@ -159,6 +159,12 @@ async def _says_what_happened(platform: Platform) -> None:
     assert await platform.together("mcp_auth_failures_total", reason="token_not_found") == 1
     assert await platform.together("pallas_ready") == len(platform.services)
     assert await platform.together("pallas_worker_slots") > 0
+    assert await platform.together("pallas_postgres_up") == 2
+    assert await platform.together("pallas_redis_up") == 1
+    for figure in ("connections", "connection_limit", "database_bytes"):
+        assert await platform.together(f"pallas_postgres_{figure}") > 0
+    for figure in ("memory_bytes", "connections"):
+        assert await platform.together(f"pallas_redis_{figure}") > 0
     monitor = platform.services["health-monitor"]
 
     async def is_shown() -> bool:

@@ -54,6 +54,24 @@ def access_to(url: str, data: Path) -> "Access":
         raise Refused(error.message) from error
 
 
+def system_access(url: str, data: Path, seed: Path | None) -> "Access":
+    """Address and user of the broker's system account: that of the file `seed`, or else of the stack in `data`.
+
+    Raises:
+        Refused: there is no seed.
+    """
+    from pallas_bus.transport.access import Access
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import BrokerSettings
+
+    seed = seed or data / "secrets" / "nats" / "system.seed"
+    environ = {**os.environ, "PALLAS_NATS_URL": url, "PALLAS_NATS_SEED": "", _SEED_FILE: str(seed)}
+    try:
+        return Access.of(BrokerSettings.from_env(environ))
+    except Rejected as error:
+        raise Refused(f"{error.message}; --system-seed names the seed of the system account") from error
+
+
 @asynccontextmanager
 async def platform(access: "Access") -> AsyncGenerator["Bus"]:
     """Connect to the broker.
@@ -85,10 +103,15 @@ def _hint(error: "Unavailable") -> str:
 
 def run_on(url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
     """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C."""
+    run_as(access_to(find_address(url, data, "nats"), data), work)
+
+
+def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]") -> None:
+    """Connect to the broker as this user, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:
-        async with platform(access_to(find_address(url, data, "nats"), data)) as bus:
+        async with platform(access) as bus:
             await work(bus)
 
     try:

@@ -2,22 +2,18 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+from tests.cluster import lead, make
 from tests.embedded import NatsServer, free_port
-from tests.integration.real_parts import until
 from tests.link import Link, linked
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.connection import connect
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.contract import Bucket, Stream
-from pallas_contracts.errors import Rejected, Unavailable
 
-_MADE_WITHIN = 30.0
 _ASKED_AGAIN = 1.0
 """Seconds. A request before the cluster has a leader is never answered."""
 
@@ -70,24 +66,6 @@ async def broken_routes(*more: Bucket[Any]) -> AsyncGenerator[BrokenRoutes]:
 
 async def _declare(url: str, *things: Stream | Bucket[Any]) -> None:
     async with connect(url, GATEWAY, timeout=_ASKED_AGAIN) as bus:
-        await until(partial(_are_made, bus, *things), _MADE_WITHIN)
+        await make(bus, *things)
         for thing in things:
-            name = thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
-            await until(partial(_is_led_elsewhere, bus, name), _MADE_WITHIN)
-
-
-async def _are_made(bus: Bus, *things: Stream | Bucket[Any]) -> bool:
-    try:
-        await declare(bus, *things, replicas=3, timeout=_MADE_WITHIN)
-    except Rejected:  # the leader does not know all three brokers yet
-        return False
-    return True
-
-
-async def _is_led_elsewhere(bus: Bus, stream: str) -> bool:
-    with suppress(Unavailable):  # while a leader is elected
-        leader = (await bus.api(f"STREAM.INFO.{stream}", {}))["cluster"].get("leader")
-        if leader == "n0":
-            await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": "n1"}})
-        return leader in ("n1", "n2")
-    return False
+            await lead(bus, thing, ("n1", "n2"))

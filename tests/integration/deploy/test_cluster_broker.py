@@ -110,3 +110,18 @@ def another_team(folder: Path) -> Path:
     (folder / "agents.yaml").write_text(agents.replace("name: demo\n", "name: other\n"), "utf-8")
     (folder / "fastagent.config.yaml").write_bytes((DEMO / "fastagent.config.yaml").read_bytes())
     return folder
+
+
+@pytest.mark.parametrize("running", ["production"], indirect=True, scope="module")
+async def test_a_broker_that_is_left_alone_is_not_ready_and_is_not_restarted(running: list[Pod]) -> None:
+    leader = (await running[0].monitored("jsz"))["meta_cluster"]["leader"]
+    [stays, *_] = [pod for pod in running if pod.folder.name != leader]  # a leader believes for 20 s that it still is
+    for pod in running:
+        if pod is not stays:
+            pod.process.kill()
+
+    async def is_not_ready() -> bool:
+        return not await stays.succeeds("readinessProbe")
+
+    await until(is_not_ready, WITHIN)
+    assert await stays.succeeds("livenessProbe")

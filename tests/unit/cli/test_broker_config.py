@@ -25,7 +25,7 @@ def users(folder: BrokerFolder) -> str:
 def test_each_service_has_a_user_and_each_kind_of_worker_has_one(tmp_path: Path) -> None:
     names = BrokerFolder(tmp_path).write_users([ALPHA, BOTH])
     others = [name for name in SPEAKERS if name != WORKER]
-    assert names == [*others, "agent-worker.alpha", "agent-worker.alpha.beta"]
+    assert names == [*others, "agent-worker.alpha", "agent-worker.alpha.beta", "system"]
 
 
 def test_the_pool_is_denied_the_queue_of_every_agent_of_every_kind_of_worker(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pallas_cli.broker_config.users import BrokerUser, Seeds
+from pallas_cli.broker_config.users import SYSTEM, BrokerUser, Seeds
 
 _ANSWERED_WITHIN = "1m"
 """How long a reply is allowed. The longest timeout of a request is 10 s."""
 
 
 def users_text(users: Sequence[BrokerUser], seeds: Seeds) -> str:
-    """The block of all users with their subjects. Nobody else can connect."""
-    return "\n".join(("authorization {", "  users: [", *_users(users, seeds), "  ]", "}", ""))
+    """The blocks of all users with their subjects, and of the system account. Nobody else can connect."""
+    own = ("authorization {", "  users: [", *_users(users, seeds), "  ]", "}")
+    return "\n".join((*own, "accounts {", "  $SYS: { users: [", *_system(seeds), "  ] }", "}", ""))
 
 
 def tls_text(certificate: Path, key: Path) -> str:
@@ -31,6 +32,14 @@ def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
     for user in users:
         for seed in seeds.valid(user.name):
             yield from _user(user, public_key(seed))
+
+
+def _system(seeds: Seeds) -> Iterator[str]:
+    """The users of the system account, which sees the servers and none of the streams' messages."""
+    from pallas_bus.transport.access import public_key
+
+    yield f"    # {SYSTEM}"
+    yield from (f"    {{ nkey: {public_key(seed)} }}" for seed in seeds.valid(SYSTEM))
 
 
 def _user(user: BrokerUser, public: str) -> Iterator[str]:

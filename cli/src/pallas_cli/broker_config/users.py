@@ -15,6 +15,9 @@ from pallas_contracts.catalog import SPEAKERS, WORKER
 SEED = ".seed"
 OLD = ".old"
 
+SYSTEM = "system"
+"""The user of the broker's system account: an operator who looks at servers and moves leaders. It reads no stream."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerUser:

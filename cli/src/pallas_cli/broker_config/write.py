@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_cli.broker_config.text import tls_text, users_text
-from pallas_cli.broker_config.users import Seeds, WorkerTeams, broker_users
+from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
 from pallas_cli.private_files import PRIVATE
 
 USERS, TLS = "users.conf", "tls.conf"
@@ -36,7 +36,7 @@ class BrokerFolder:
         users = broker_users(workers)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / USERS).write_text(users_text(users, self.seeds), "utf-8")
-        return [user.name for user in users]
+        return [*(user.name for user in users), SYSTEM]
 
     def write_tls(self, hosts: Sequence[str], *, seen_at: Path | None = None) -> None:
         """Write a certificate for these hosts and its authority's. `seen_at` is the folder's path for the broker."""

@@ -1,19 +1,23 @@
-"""`pallas broker`: the broker's users and its certificate."""
+"""`pallas broker`: the broker's users and its certificate, its servers and the leaders of streams."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="The broker's users and its certificate.")
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_as, run_on, system_access
+from pallas_cli.kept_addresses import find_address
+
+app = typer.Typer(no_args_is_help=True, help="The broker's users, certificate, servers and leaders.")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the broker's configuration.")]
 
 
 @app.callback()
 def about() -> None:
-    """The broker's users and its certificate."""
+    """The broker's users, certificate, servers and leaders."""
 
 
 @app.command()
@@ -61,3 +65,37 @@ def rotate(
 
     BrokerFolder(out).seeds.rotate(user)
     typer.echo(f"{user} has a new seed; the old one stays valid until you remove {user}.seed.old")
+
+
+@app.command()
+def status(
+    system_seed: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="PALLAS_NATS_SYSTEM_SEED_FILE",
+            help="Seed file of the user `system`. [default: that in the data folder]",
+        ),
+    ] = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Show servers, and the leader and replicas of each stream. Exits with 1 if a server or a leader is missing."""
+    from pallas_cli.brokers.status import show_status
+
+    access = system_access(find_address(nats, data, "nats"), data, system_seed)
+    run_as(access, partial(show_status, as_json=as_json))
+
+
+@app.command("step-down")
+def step_down(
+    stream: Annotated[str, typer.Argument(help="The stream, such as TURN_LOG, or KV_agents of a bucket.")],
+    to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Have the leader of a stream step down, for example before its server is stopped."""
+    from pallas_cli.brokers.step_down import step_down as step_down_leader
+
+    run_on(nats, data, partial(step_down_leader, stream=stream, to=to, as_json=as_json))

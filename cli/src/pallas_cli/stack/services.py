@@ -29,7 +29,8 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     """
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
-    monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | first, inherited=team_environment)
+    watched = _teams(plan) | ({"PALLAS_NATS_MONITOR_URLS": plan.nats.monitor_url} if plan.nats else {})
+    monitor = service(plan, "health-monitor", _always(watched), needs=BROKER | first, inherited=team_environment)
     known = {"PALLAS_PUBLIC_URL": plan.pipelines_url} | _log_key(plan) | _api_keys()
     pipelines = service(plan, "pipelines", _always(known), port=plan.pipelines_port, needs=BROKER | first)
     addresses = {"PALLAS_PUBLIC_URL": plan.data_pool_url, "PALLAS_GATEWAY_URL": _public_url(plan)}

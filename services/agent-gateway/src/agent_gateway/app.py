@@ -54,7 +54,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_runtime.http.hosts import accepted_hosts
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +106,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             metrics = make_metrics(process.probes.metrics)
             catalogue.on_change(metrics.calls.agents.changed)
             calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls))
+            process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
             platform = Platform(bus, calls, healths, Sessions(bus, sessions), _log_key(settings))
             endpoints = Endpoints(

@@ -1,17 +1,18 @@
 """Builds the worker: it hosts team folders and executes the turns of their agents."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from agent_worker.metrics import make_metrics
 from agent_worker.settings import WorkerSettings
 from agent_worker.teams.host_teams import HostTeams
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 
 @asynccontextmanager
@@ -34,9 +35,17 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
                 process.vital(bus.spawn(executor.send_presence(Troubles(failed=hosting.failed, stdio=hosting.stdio)))),
             ]
             try:
-                yield executor
+                async with _watch_log(bus, hosting) as leaders:
+                    process.probes.checks[STORED] = leaders.missing
+                    yield executor
             finally:
                 for task in background:
                     task.cancel()
                 await executor.close()
                 await hosting.close()
+
+
+def _watch_log(bus: Bus, hosting: HostTeams) -> AbstractAsyncContextManager[Leaders]:
+    """Keep asking for the log's leader, in the name of the first team; without a team nothing is written."""
+    team = next(iter(hosting.hosted), None)
+    return watch_leaders(bus, *(() if team is None else (TURN_LOG,)), team=team)

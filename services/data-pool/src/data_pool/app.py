@@ -23,6 +23,7 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering, ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
+from pallas_bus.transport.leaders import watch_leaders
 from pallas_bus.transport.polling import poll_now, polling
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import (
@@ -41,7 +42,7 @@ from pallas_contracts.catalog import (
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.hosts import accepted_hosts
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 _PULL_SECONDS = 60.0
 """How long a pull waits for a turn. There is one for each agent, and most agents have nothing to do."""
@@ -90,6 +91,8 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         )
         executor = await enter(turns)
         await executor.watch(DATA_TEAM)
+        leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM))
+        process.probes.checks[STORED] = leaders.missing
         heartbeats = Heartbeats(bus, beats)
         links = Links(bus, http, settings.pool_networks)
         stack.push_async_callback(links.close)

@@ -36,6 +36,7 @@ from fleet.storing.tasks import Tasks
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
+from pallas_bus.transport.leaders import watch_leaders
 from pallas_bus.transport.polling import poll_now, polling
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import watch_claims
@@ -59,7 +60,7 @@ from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 _RECONCILE_EVERY = 30.0
 _PUBLISH_EVERY = 60.0
@@ -115,6 +116,8 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             content_seconds=settings.content_seconds,
         )
         executor = await enter(turns)
+        leaders = await enter(watch_leaders(bus, TURN_LOG, team=FLEET_TEAM))
+        process.probes.checks[STORED] = leaders.missing
         agents, tasks = Agents(bus, table), Tasks(bus)
         snapshots = Snapshots(coder, executor.presence_changed.set)
         fleet = Fleet(snapshots, Terminals(coder), agents, frozenset(settings.fleet_apps), settings.fleet_prefix)

@@ -7,13 +7,16 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+import httpx
 from starlette.types import ASGIApp
 
 from health_monitor.broker.measure_depths import measure_depths
+from health_monitor.broker.monitoring import TIMEOUT
 from health_monitor.broker.publications import Publications
 from health_monitor.broker.turn_queue import TurnQueue
+from health_monitor.broker.watch_servers import WatchServers
 from health_monitor.judging.monitor import Monitor
-from health_monitor.metrics import make_metrics
+from health_monitor.metrics import Metrics, make_metrics
 from health_monitor.probes.mcp_probe import McpProbe
 from health_monitor.probes.model_probe import ModelProbe
 from health_monitor.probes.probing import make_http
@@ -22,10 +25,11 @@ from health_monitor.settings import MonitorSettings
 from health_monitor.team_folders import TeamFolders
 from pallas_bus.transport import ask, streams
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.kv import watch
+from pallas_bus.transport.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 
 
 @dataclass
@@ -48,10 +52,13 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
     """Connect, wait until agents and workers are known, and yield the monitor after its first round."""
     metrics = make_metrics(process.probes.metrics)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(_watching_servers(settings, process, metrics))
         access = Access.of(settings)
-        bus = await stack.enter_async_context(connect(access, MONITOR, instance=process.instance))
+        bus = await stack.enter_async_context(connect_when_possible(access, MONITOR, instance=process.instance))
         await stack.enter_async_context(process.uses(bus))
         await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)
+        leaders = await stack.enter_async_context(watch_leaders(bus, HEALTH, PROBES))
+        process.probes.checks[STORED] = leaders.missing
         agents = await stack.enter_async_context(watch(bus, AGENTS))
         workers = await stack.enter_async_context(watch(bus, WORKERS))
         health = await stack.enter_async_context(watch(bus, HEALTH))
@@ -77,6 +84,16 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
         async with _started(bus, monitor, process) as service:
             yield service
+
+
+@asynccontextmanager
+async def _watching_servers(settings: MonitorSettings, process: Process, metrics: Metrics) -> AsyncGenerator[None]:
+    """Show the figures of the broker's servers from the start on: they matter most when the broker has failed."""
+    async with make_http(TIMEOUT) as http:
+        urls = [httpx.URL(url) for url in settings.nats_monitor_urls]
+        watch_servers = WatchServers(http, urls, metrics.broker)
+        async with process.running(watch_servers.keep(), "watching the broker's servers"):
+            yield
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from health_monitor.broker_metrics import BrokerMetrics, make_broker_metrics
 from pallas_bus.turnlog.depths import QueueDepth, StreamDepth
 from pallas_contracts.health import AgentHealth, ProbeResult
 from pallas_runtime.metrics import AGENT
@@ -25,6 +26,7 @@ class Metrics:
     turns_running: Gauge
     stream_messages: Gauge
     stream_bytes: Gauge
+    broker: BrokerMetrics
 
     def probed(self, result: ProbeResult) -> None:
         """Show a result. What a worker reports of its own servers took no time here."""
@@ -85,4 +87,5 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge("pallas_queue_turns_running", "Turns that a worker has", AGENT, registry=registry),
         Gauge("pallas_stream_messages", "Messages in a stream of the broker", ["stream"], registry=registry),
         Gauge("pallas_stream_bytes", "Size of a stream of the broker", ["stream"], registry=registry),
+        make_broker_metrics(registry),
     )

@@ -87,6 +87,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         process.probes.checks["changes"] = lambda: following.missing
         await enter(process.running(following.run(bus), "changes of libraries"))
         metrics = make_metrics(process.probes.metrics)
+        await enter(process.running(metrics.postgres.watch(checking), "figures of Postgres"))
         database_missing = partial(readiness.missing, "postgres")
         tools = make_tools(Queries(engine, languages), database_missing, lambda: following.missing)
         server = ToolServer(tools, metrics, PerCaller(max(1, pool // 3))).server

@@ -39,7 +39,7 @@ from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
 from pallas_runtime.http.bearers import Bearers
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 from pipelines.agent.constellation import definition_of, make_agent
 from pipelines.agent.tools import Handlers
 from pipelines.handlers.keep_pipelines import KeepPipelines
@@ -107,6 +107,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         gateways = await enter(watch(bus, GATEWAYS))
         agents.on_change(metrics.calls.agents.changed)
         calls = await enter(make_calls(bus, gateways, workers, metrics.calls, alone=True))
+        process.probes.checks[STORED] = calls.leaders.missing
         process.vital(calls.liveness.keeping)
         turns = execute_turns(
             bus,

@@ -14,9 +14,9 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import LIFECYCLE, LOOK_UP
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_credentials.settings import keys_of
-from pallas_lookups.cache import open_cache
+from pallas_lookups.cache import LookupCache, open_cache
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
@@ -27,7 +27,7 @@ from team_lifecycle.handlers.signing import Seal
 from team_lifecycle.http.parts import Parts
 from team_lifecycle.http.routing import make_http
 from team_lifecycle.lookups.answer_lookups import answer_lookups
-from team_lifecycle.metrics import make_metrics
+from team_lifecycle.metrics import Metrics, make_metrics
 from team_lifecycle.migrate import MIGRATIONS
 from team_lifecycle.model import Who
 from team_lifecycle.settings import TeamLifecycleSettings
@@ -67,11 +67,12 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         stack.push_async_callback(engine.dispose)
         enter = stack.enter_async_context
         cache = await enter(open_cache(settings.redis_url.get_secret_value()))
-        await enter(process.needs(postgres=partial(ping, engine), redis=cache.check))
+        await enter(process.needs(postgres=partial(ping, engine), redis=partial(_check_redis, cache, metrics)))
         changes = Changes(engine, cache, metrics, committed.set)
         await MIGRATIONS.prepare(engine, partial(_ensure_key, changes, settings, seal, process))
         await enter(process.running(changes.process_pending(), "pending invalidations"))
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
+        await enter(process.running(metrics.postgres.watch(engine), "figures of Postgres"))
         await enter(process.running(_use_broker(settings, process, engine, committed), "events and look-ups"))
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
@@ -83,6 +84,20 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
                 admin_hash=admin.get_secret_value() if admin else None,
             )
         )
+
+
+async def _check_redis(cache: LookupCache, metrics: Metrics) -> None:
+    """Check that Redis can be used, and show what it says about itself.
+
+    Raises:
+        Unavailable: it cannot be used.
+    """
+    try:
+        await cache.check()
+    except Unavailable as error:
+        metrics.redis.show(cache.info if error.code == "unsafe_redis" else None)
+        raise
+    metrics.redis.show(cache.info)
 
 
 async def _ensure_key(changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process) -> None:

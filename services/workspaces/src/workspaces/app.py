@@ -76,6 +76,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, health))
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
+        await enter(process.running(metrics.postgres.watch(engine), "figures of Postgres"))
         using = _use_broker(settings, process, engine, committed, broker, control.has_sent)
         await enter(process.running(using, "events"))
         chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from pallas_postgres.figures import PostgresFigures, make_figures
+
 
 @dataclass(frozen=True)
 class Metrics:
@@ -22,6 +24,7 @@ class Metrics:
     unowned: Gauge
     streams: Gauge
     agent_health: Gauge
+    postgres: PostgresFigures
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -60,4 +63,5 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
             ["instance", "agent"],
             registry=registry,
         ),
+        make_figures(registry),
     )

@@ -12,6 +12,7 @@ from functools import partial
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
+from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
@@ -32,11 +33,11 @@ from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.relay_turn import relay_turn
 from pallas_calls.resume_turn import resume_turn
-from pallas_calls.submit_turn import Submitted, not_confirmed, submit_turn
+from pallas_calls.submit_turn import Submitted, not_confirmed, nowhere_to_store, submit_turn
 from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
-from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 
@@ -48,6 +49,7 @@ class Calls:
     """
 
     bus: Bus
+    leaders: Leaders
     feeds: TurnFeeds
     admission: AdmitTurn
     liveness: WorkerLiveness
@@ -130,6 +132,9 @@ class Calls:
         self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
     ) -> Submitted | Refusal:
         """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
+        if self.leaders.lost:
+            self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
+            return refused
         if request.digest is None:
             return await self._submit(request, limits, observer)
         if not first and (found := await self._join(request, observer)) is not None:
@@ -271,9 +276,10 @@ async def make_calls(
     `alone`: most turns are made by others (see `follow_turns`).
     """
     async with (
+        watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
     ):
         admission = AdmitTurn(QueuePositions(bus), TurnRates(partial(submitters, gateways, presences)))
-        yield Calls(bus, feeds, admission, liveness, presences, followers, metrics)
+        yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, metrics)

@@ -44,6 +44,9 @@ from pallas_runtime.telemetry import tracer
 
 RETRY_AFTER_MS = 1000
 
+_LEADER_RETRY_AFTER_MS = 5000
+"""Milliseconds that a cluster takes to elect leaders when its brokers are back."""
+
 SUBMIT_TIMEOUT = 3.0
 """Seconds in which the broker must confirm that a turn is in its queue."""
 
@@ -203,6 +206,12 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 request.turn_id,
                 limit="broker",
             )
+
+
+def nowhere_to_store() -> Refusal:
+    """The refusal of a call while the broker can store no turn. Nothing of the call exists."""
+    message = "The platform cannot take turns right now: its broker can store nothing. Try again shortly."
+    return Refusal("busy", message, _LEADER_RETRY_AFTER_MS, limit="broker")
 
 
 def not_confirmed(request: TurnRequested) -> Refusal:

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -103,9 +103,10 @@ class Invalidation:
 
 @dataclass
 class LookupCache:
-    """The cache. `open_cache` makes it."""
+    """The cache. `open_cache` makes it. `info` is what Redis said about itself at the last check."""
 
     redis: Redis
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     _connected: int = 0
     _checked: int = -1
     _checking: asyncio.Task[None] | None = None
@@ -192,6 +193,7 @@ class LookupCache:
         """
         connected = self._connected
         info: dict[str, Any] = await self._command("INFO")
+        self.info = info
         faults = {
             "writes an append-only file": info["aof_enabled"] != 0,
             "is a replica": info["role"] != "master",

@@ -17,6 +17,9 @@ BROKER = "broker"
 """The readiness check of the connection to the broker."""
 NOT_CONNECTED = "not connected"
 
+STORED = "streams"
+"""The readiness check that the streams to which the process writes have a leader."""
+
 
 class Connection(Protocol):
     """A connection to the broker, which restores itself until it is closed."""

@@ -70,6 +70,6 @@ class Publications:
         try:
             await writing
         except PallasError as error:
-            log.warning("cannot publish", extra={"reason": error.message})
+            self.bus.rarely.warn(log, "cannot publish", reason=error.message)
             return False
         return True

@@ -31,6 +31,7 @@ from pallas_bus.transport.errors import (
     translated,
 )
 from pallas_bus.transport.polling import poll_now
+from pallas_bus.transport.rarely import Rarely
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.errors import Unavailable
 
@@ -60,6 +61,7 @@ class Bus:
     )
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    rarely: Rarely = field(default_factory=Rarely)
     breaks: int = 0
     """How often the connection has broken. Each time, messages that were sent without waiting may be lost.
 

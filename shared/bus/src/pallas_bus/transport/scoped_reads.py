@@ -76,7 +76,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
     """
     try:
         async with asyncio.timeout(bus.timeout):
-            while position := await _position(bus, subject):
+            while position := await newest_position(bus, subject):
                 for message in await read_last(bus, stream, subject):
                     if message.metadata.sequence.stream >= position:
                         return message
@@ -86,7 +86,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
     return None
 
 
-async def _position(bus: Bus, subject: str) -> int:
+async def newest_position(bus: Bus, subject: str) -> int:
     """The position of the last message on `subject`, 0 when there is none."""
     try:
         await bus.put(subject, b"", {EXPECTED: _NEVER})

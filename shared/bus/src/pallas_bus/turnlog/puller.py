@@ -91,7 +91,7 @@ class TurnPuller:
             if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
         ]
         for source in late:
-            log.warning("a pull request was lost", extra={"agent": source.agent})
+            self.bus.rarely.warn(log, "a pull request was lost", agent=source.agent)
             self._set(source, _Pull.NONE)
         if late:
             await self.refill()
@@ -173,7 +173,7 @@ class TurnPuller:
     async def _nothing(self, source: _Source, status: str) -> None:
         """The pull ended without a turn: wait for one while there is room, or retry later if the pull was refused."""
         if status not in PULL_ENDED:
-            log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
+            self.bus.rarely.warn(log, "a pull request was refused", agent=source.agent, status=status)
             self._set(source, _Pull.REFUSED)
             self.bus.spawn(self._retry_later(source, source.number))
             return

@@ -69,7 +69,7 @@ async def expire_content(bus: Bus, *, every: float = POLL_SECONDS) -> None:
             outcomes = await _take(bus)
             await _settle(bus, outcomes)
         except PallasError as error:
-            log.warning("content cannot be removed yet", extra={"reason": error.message})
+            bus.rarely.warn(log, "content cannot be removed yet", reason=error.message)
             declared, outcomes = False, ()
         if len(outcomes) < BATCH:
             await asyncio.sleep(every)

@@ -1,0 +1,1 @@
+"""The servers of the broker and the leaders of streams."""

@@ -1,0 +1,113 @@
+"""Whether the streams that a process writes have a leader: without one, nothing can be stored in them.
+
+A cluster that has lost its quorum keeps its connections, so these do not show it. A leader that is left alone goes on
+answering for 20 s before it gives up, and so says when it has last heard its replicas. A service of some teams may not
+ask that: it publishes a message that every leader refuses, which only a stream with a leader answers.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.scoped_reads import newest_position
+from pallas_bus.transport.streams import NANOSECONDS, reads_scoped, stream_name
+from pallas_contracts.catalog import BLOBS, CONTRACTS
+from pallas_contracts.contract import Blob, Bucket, Contract, Stream
+from pallas_contracts.errors import PallasError
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds between two questions."""
+
+AGAIN = 1.0
+"""Seconds until the next question when a stream had no leader. It counts as lost after two: elections take a moment."""
+
+_TIMEOUT = 2.0
+_SILENT = 5.0
+"""Seconds after which a replica counts as lost. Leaders hear from each about once a second."""
+
+
+@dataclass
+class Leaders:
+    """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
+
+    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions.
+    """
+
+    bus: Bus
+    streams: Mapping[str, str | None]
+    lost: frozenset[str] = frozenset()
+    _suspected: frozenset[str] = field(default=frozenset())
+
+    def missing(self) -> str | None:
+        """What is wrong, for `/readyz`; None if every stream has a leader."""
+        return f"no leader: {', '.join(sorted(self.lost))}" if self.lost else None
+
+    async def keep_asking(self) -> None:
+        """Ask for ever. While the connection is broken, nothing is asked and nothing changes."""
+        while True:
+            if self.bus.connected:
+                await self.ask()
+            await asyncio.sleep(AGAIN if self._suspected else EVERY)
+
+    async def ask(self) -> None:
+        """Ask for the leader of each stream once."""
+        answers = await asyncio.gather(*(self._is_led(name, subject) for name, subject in self.streams.items()))
+        without = frozenset(name for name, led in zip(self.streams, answers, strict=True) if not led)
+        before, self.lost, self._suspected = self.lost, without & self._suspected, without
+        if self.lost - before:
+            log.warning("streams have no leader", extra={"streams": sorted(self.lost)})
+        elif before and not self.lost:
+            log.info("every stream has a leader again", extra={"streams": sorted(before)})
+
+    async def _is_led(self, stream: str, subject: str | None) -> bool:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                if subject is not None:
+                    await newest_position(self.bus, subject)
+                    return True
+                return is_led((await self.bus.api(f"STREAM.INFO.{stream}", {})).get("cluster"))
+        except (PallasError, TimeoutError):
+            return False
+
+
+def is_led(cluster: Mapping[str, Any] | None) -> bool:
+    """Whether a stream can store messages, from what its leader says about its replicas; None: there is no cluster."""
+    if cluster is None:
+        return True
+    replicas: list[dict[str, Any]] = cluster.get("replicas") or []
+    heard = sum(is_heard(replica) for replica in replicas)
+    return bool(cluster.get("leader")) and 2 * (1 + heard) > 1 + len(replicas)
+
+
+def is_heard(replica: Mapping[str, Any]) -> bool:
+    """Whether a leader has heard a replica a moment ago. `active` is 0 if it never has."""
+    active = int(replica["active"])
+    return active < _SILENT * NANOSECONDS if active else bool(replica.get("current"))
+
+
+@asynccontextmanager
+async def watch_leaders(bus: Bus, *things: Stream | Bucket[Any], team: str | None = None) -> AsyncGenerator[Leaders]:
+    """Keep asking for the leaders of these streams. A service of some teams names a `team` that it serves."""
+    asked = {stream_name(thing): _refused_subject(bus.service, thing, team) for thing in things}
+    leaders = Leaders(bus, asked)
+    task = bus.spawn(leaders.keep_asking())
+    try:
+        yield leaders
+    finally:
+        task.cancel()
+
+
+def _refused_subject(service: str, thing: Stream | Bucket[Any], team: str | None) -> str | None:
+    """A subject of the stream on which the service may publish; None where it may ask about the stream itself."""
+    if not reads_scoped(service, stream_name(thing)):
+        return None
+    kinds: list[Contract[Any] | Blob] = [*CONTRACTS, *BLOBS]
+    template = next(kind.template for kind in kinds if kind.stream is thing and service in kind.owners)
+    ids = dict.fromkeys(template.fields, "leader")
+    return template.subject(**(ids if team is None else ids | {"team": team}))

@@ -9,18 +9,18 @@ import kubernetes_validate
 import pytest
 import yaml
 from deploy.make_secrets import make_secrets
+from deploy.observability.exposed import exposed
 from tests.contract.tree import ROOT
 from tests.deployment import compose
 from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
+from tests.deployment.secrets import mounted_secrets
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
-from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_runtime.span_export import FLUSH_SECONDS
 from pallas_teams import load_team
 from pallas_teams.schema import AgentSection
 
 SECRETS = compose.SECRETS
-GENERATED = ROOT / "deploy/k8s/components/demo-team/scaled-object.yaml"
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
@@ -125,12 +125,8 @@ def test_a_service_gets_the_same_secrets_as_in_compose(overlay: str, name: str) 
 @each_overlay
 def test_a_pod_mounts_the_secrets_that_it_reads_and_no_others(overlay: str) -> None:
     for name, pod in pods(overlay).items():
-        mounted = {
-            item["path"]
-            for volume in pod["spec"].get("volumes", [])
-            if volume.get("secret", {}).get("secretName") == "pallas"
-            for item in volume["secret"]["items"]
-        }
+        secrets = mounted_secrets(pod)
+        mounted = {item["path"] for name in ("pallas", "agent-worker") for item in secrets.get(name) or ()}
         texts = [*variables(pod).values(), *container(pod).get("command", [])]
         read = {secret for secret in mounted if any(f"{SECRETS}{secret}" in word for word in texts)}
         by_script = {f"{service}-postgres-password" for service in SERVICES} if name == "postgres" else set[str]()
@@ -154,13 +150,18 @@ def test_a_worker_drains_longer_than_the_longest_turn_timeout(overlay: str) -> N
     assert float(variables(pods(overlay)["agent-worker"])["PALLAS_DRAIN_SECONDS"]) > longest
 
 
-def test_the_committed_scaled_object_is_what_the_command_prints() -> None:
-    least_and_most = of_kind("production", "ScaledObject")["agent-worker"]["spec"]
-    slots = int(variables(pods("production")["agent-worker"])["PALLAS_SLOTS"])
-    scaling = Scaling(
-        "agent-worker", "pallas", slots, least_and_most["minReplicaCount"], least_and_most["maxReplicaCount"]
-    )
-    assert GENERATED.read_text("utf-8") == scaled_object([DEMO], scaling)
+@each_overlay
+def test_a_worker_is_wanted_for_as_many_turns_as_it_has_slots(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    assert trigger["metadata"]["targetValue"] == variables(pods(overlay)["agent-worker"])["PALLAS_SLOTS"]
+
+
+@each_overlay
+def test_the_autoscaler_reads_a_metric_that_the_monitor_exposes(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    name, _, labels = trigger["metadata"]["valueLocation"].partition("{")
+    [metric] = [each for each in exposed() if each.name == name]
+    assert (metric.service, list(metric.labels), labels) == ("health-monitor", ["team"], 'team="team"}')
 
 
 @each_overlay

@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import yaml
+from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from tests.embedded import NatsServer, free_port
 from tests.sim.autoscaler import Autoscaler, Rules
 from tests.sim.course import Course, Moment, Plan
@@ -32,7 +33,6 @@ from tests.waiting import eventually
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
-from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 
 TEAM = Path(__file__).parent / "team"

@@ -1,18 +1,29 @@
 """`deploy/k8s`: both overlays build, every object fits its schema, and services get variables that they know."""
 
 import copy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
 
-import jsonschema
-import kubernetes_validate
 import pytest
-import yaml
 from deploy.make_secrets import make_secrets
 from deploy.observability.exposed import exposed
+from jsonschema import ValidationError
 from tests.contract.tree import ROOT
 from tests.deployment import compose
-from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
+from tests.deployment.kubernetes import (
+    NEWEST,
+    OLDEST,
+    OLDEST_KEDA,
+    OVERLAYS,
+    Object,
+    built,
+    container,
+    of_kind,
+    pods,
+    variables,
+)
+from tests.deployment.schemas import accept
 from tests.deployment.secrets import mounted_secrets
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
@@ -33,45 +44,39 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def accept(thing: Object) -> None:
-    """Check an object against its schema, without a field that the schema does not know."""
-    if thing["kind"] == "ScaledObject":
-        jsonschema.validate(thing, scaled_object_schema())
-    else:
-        kubernetes_validate.validate(thing, VERSION, strict=True)
-
-
-def scaled_object_schema() -> Any:
-    """The schema of KEDA's own kind of object."""
-    definition = yaml.safe_load((ROOT / "tests/data/keda.sh_scaledobjects.crd.yaml").read_text("utf-8"))
-    [version] = definition["spec"]["versions"]
-    return strict(version["schema"]["openAPIV3Schema"])
-
-
-def strict(schema: Any) -> Any:
-    """The schema, closed to fields that it does not name."""
-    match schema:
-        case {"properties": fields}:
-            own = {name: strict(field) for name, field in fields.items()}
-            return {**schema, "properties": own, "additionalProperties": False}
-        case {"items": items}:
-            return {**schema, "items": strict(items)}
-        case _:
-            return schema
-
-
 @each_overlay
 def test_every_object_fits_its_schema_without_unknown_fields(overlay: str) -> None:
     for thing in built(overlay):
-        accept(thing)
+        for version in (OLDEST, NEWEST):
+            accept(thing, version)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "newer"),
+    [
+        ("Deployment", "spec template spec", {"resources": {"limits": {"memory": "1Gi"}}}),  # Kubernetes 1.32
+        ("ScaledObject", "spec fallback", {"behavior": "scalingModifiers"}),  # KEDA 2.18
+    ],
+)
+def test_a_field_newer_than_the_oldest_versions_is_rejected(kind: str, place: str, newer: Object) -> None:
+    thing = copy.deepcopy(of_kind("local", kind)["agent-worker"])
+    accept(thing, OLDEST)
+    reduce(getitem, place.split(), thing).update(newer)
+    with pytest.raises(ValidationError):
+        accept(thing, OLDEST)
+
+
+def test_the_readme_names_the_oldest_versions() -> None:
+    readme = (ROOT / "deploy/README.md").read_text("utf-8")
+    assert f"Kubernetes {OLDEST} or newer and KEDA {OLDEST_KEDA} or newer" in readme
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ScaledObject"])
 def test_a_misspelt_field_is_rejected(kind: str) -> None:
     wrong = copy.deepcopy(of_kind("local", kind)["agent-worker"])
     wrong["spec"]["maxReplicaCounts"] = 3
-    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
-        accept(wrong)
+    with pytest.raises(ValidationError):
+        accept(wrong, OLDEST)
 
 
 @each_overlay

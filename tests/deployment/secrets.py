@@ -1,7 +1,7 @@
 """The Secrets of a cluster as documents say that they are made, and the volumes that pods see of them.
 
-The commands are carried out by kubectl itself, which needs no cluster for it. What `pallas k8s` makes has the names that
-the manifests give it.
+The commands are carried out by kubectl itself, which needs no cluster for it. What `pallas k8s` makes has the names
+that the manifests give it.
 """
 
 import base64

@@ -12,7 +12,11 @@ from pallas_cli.k8s.plan import Planner
 
 def planned(overlay: str, broker: Path, folders: Sequence[Path] = (DEMO,)) -> list[Object]:
     """All objects. `broker` is a folder in which `make secrets` was run."""
-    return Planner(built(overlay), read_folders(folders, {}), lambda *_: None, broker).plan().objects
+    return Planner(built(overlay), read_folders(folders, {}), _nothing, broker).plan().objects
+
+
+def _nothing(kind: str, name: str, namespace: str) -> None:
+    """There is no cluster."""
 
 
 def named(objects: Sequence[Object], kind: str, name: str) -> Object:

@@ -78,7 +78,7 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         workers.on_change(monitor.worker_changed)
         process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
         await folders.reload()
-        process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics)))
+        process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics, settings.measure_interval)))
         async with _started(bus, monitor, process) as service:
             yield service
 

@@ -16,15 +16,14 @@ from pallas_contracts.errors import PallasError
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 2.0
-"""Seconds between two measurements."""
-
 type Limits = Mapping[str, int | None]
 """Each agent's `max_concurrency`."""
 
 
-async def measure_teams(bus: Bus, published: Container[str], folders: TeamFolders, metrics: Metrics) -> None:
-    """Measure for ever. `published` are the agents with a definition, as `{team}.{agent}`."""
+async def measure_teams(
+    bus: Bus, published: Container[str], folders: TeamFolders, metrics: Metrics, interval: float
+) -> None:
+    """Measure for ever, every `interval` seconds. `published` are the agents with a definition (`{team}.{agent}`)."""
     while True:
         try:
             turns = await queued_turns(bus)
@@ -33,7 +32,7 @@ async def measure_teams(bus: Bus, published: Container[str], folders: TeamFolder
             metrics.teams_read({})
         else:
             metrics.teams_read(slots_wanted(turns, folders.limits, published))
-        await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(interval)
 
 
 def slots_wanted(

@@ -47,7 +47,11 @@ class FolderSeeds:
     folder: Path
 
     def seed(self, user: str) -> str:
-        """The seed of a worker's user, made once."""
+        """The seed of a worker's user, made once.
+
+        Raises:
+            Refused: the folder has no seeds.
+        """
         return self._seeds.kept(user)
 
     def keys(self, teams: Iterable[str]) -> dict[str, list[str]]:
@@ -56,18 +60,15 @@ class FolderSeeds:
         Raises:
             Refused: the folder has no seeds.
         """
-        if not self._seeds.folder.is_dir():
-            raise Refused(f"{self.folder} has no seeds of a broker: run `make secrets` first")
-        return {user.name: list(self._seeds.public_keys(user.name)) for user in broker_users(workers_of(teams))}
+        users = broker_users([WorkerTeams({team: ()}) for team in teams])
+        return {user.name: list(self._seeds.public_keys(user.name)) for user in users}
 
     @property
     def _seeds(self) -> Seeds:
-        return Seeds(self.folder / "secrets" / "nats", READABLE)
-
-
-def workers_of(teams: Iterable[str]) -> list[WorkerTeams]:
-    """The workers of teams whose agents are of no interest."""
-    return [WorkerTeams({team: ()}) for team in teams]
+        seeds = Seeds(self.folder / "secrets" / "nats", READABLE)
+        if not seeds.folder.is_dir():
+            raise Refused(f"{self.folder} has no seeds of a broker: run `make secrets` first")
+        return seeds
 
 
 def users_object(known: KnownUsers, namespace: str) -> Object:

@@ -166,7 +166,7 @@ async def api_server(folder: Path) -> AsyncGenerator[ApiServer]:
     """The server. kubectl finds it by the file `kubeconfig` in `folder`."""
     server = ApiServer()
     async with Served(Starlette(routes=_routes(server))) as served:
-        config = {
+        config: Object = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "here", "cluster": {"server": served.base}}],

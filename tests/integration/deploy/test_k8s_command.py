@@ -23,17 +23,18 @@ PRODUCTION = FOLDER / "overlays" / "production"
 
 @dataclass
 class Cluster:
-    """A cluster with the whole platform and the demo team. `server` says what is in it."""
+    """A cluster with the whole platform and the demo team. `server` says what is in it, `path` has other programs."""
 
     server: ApiServer
     folder: Path
+    path: str = os.environ["PATH"]
 
     async def pallas(self, *words: str | Path, manifests: Path = PRODUCTION) -> tuple[int | None, str]:
         """Run `pallas k8s`; returns exit code and output."""
         command, *rest = map(str, words)
         environ = os.environ | {
             "KUBECONFIG": str(self.folder / "kubeconfig"),
-            "PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{self.folder}{os.pathsep}{self.path}",
         }
         line = ("k8s", command, "--manifests", str(manifests), *rest)
         process = await asyncio.create_subprocess_exec(
@@ -107,6 +108,6 @@ async def test_what_the_cluster_refuses_is_told(cluster: Cluster, tmp_path: Path
 
 
 async def test_without_kubectl_the_command_says_so(cluster: Cluster, tmp_path: Path) -> None:
-    lonely = Cluster(cluster.server, tmp_path)
+    lonely = Cluster(cluster.server, tmp_path, path="")
     code, said = await lonely.pallas("apply", DEMO)
     assert (code, said) == (2, "pallas: kubectl is not installed, or not on PATH\n")

@@ -79,8 +79,8 @@ def users_object(known: KnownUsers, namespace: str) -> Object:
     """
     users = broker_users([WorkerTeams({name: team.agents}) for name, team in sorted(known.teams.items())])
     text = users_text(users, known)
-    if len(text) > LARGEST:
-        raise Refused(f"the broker's users have {len(text)} bytes, and a ConfigMap holds {LARGEST}")
     teams = {name: {"agents": sorted(team.agents), "volume": team.volume} for name, team in known.teams.items()}
     state = json.dumps({"keys": known.keys, "teams": teams}, indent=1, sort_keys=True)
+    if (size := len(text) + len(state)) > LARGEST:
+        raise Refused(f"the broker's users have {size} bytes, and a ConfigMap holds {LARGEST}")
     return config_map(metadata(NAME, namespace), {_USERS: text, _STATE: state})

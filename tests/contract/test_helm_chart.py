@@ -2,6 +2,7 @@
 
 import copy
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from deploy.helm.generate import stale
 from deploy.make_secrets import make_secrets
 from tests.contract.tree import ROOT
-from tests.deployment.charts import CHART, objects, run, template
+from tests.deployment.charts import CHART, NAMESPACE, objects, run, template
 from tests.deployment.compose import SECRETS
 from tests.deployment.kubernetes import NEWEST, OLDEST, Object, built, container, variables
 from tests.deployment.schemas import accept
@@ -152,6 +153,16 @@ def test_pallas_k8s_makes_teams_of_what_helm_prints(small: list[Object], tmp_pat
     assert ("Deployment", "agent-worker-demo") in made
     assert made["ScaledObject", "agent-worker-demo"]["spec"]["maxReplicaCount"] == 2
     assert ("Deployment", "agent-worker") not in made
+
+
+def test_helm_runs_pallas_k8s_as_its_post_renderer(tmp_path: Path) -> None:
+    BrokerFolder(tmp_path).write_users([])
+    words = ("k8s", "render", "--manifests", "-", "--broker", str(tmp_path), str(DEMO))
+    after = [f"--post-renderer-args={word}" for word in words]
+    program = Path(sys.executable).with_name("pallas")
+    made = run("template", "pallas", CHART, f"--namespace={NAMESPACE}", f"--post-renderer={program}", *after)
+    assert made.returncode == 0, made.stderr
+    assert ("Deployment", "agent-worker-demo") in by_key(list(yaml.safe_load_all(made.stdout)))
 
 
 def test_the_version_of_the_chart_is_that_of_the_command() -> None:

@@ -17,9 +17,11 @@ _BLOCK = re.compile(r"^( *)(\w+): '?<<BLOCK (.+?)>>'?$", re.MULTILINE)
 _UNAUTHENTICATED = re.compile(r"^( *)- name: <<OFF>>$", re.MULTILINE)
 _WHOLE = re.compile(r"^( *)(- )?((?:[\w.-]+: )?)'<<([^'>]+)>>'$", re.MULTILINE)
 
+_TAG = ".Values.image.tag | default .Chart.AppVersion"
+
 _TEXTS = {
     "registry.example.com/pallas/": "<<.Values.image.registry>>/",
-    ":0.1.0": ":<<.Values.image.tag | default .Chart.AppVersion>>",
+    ":0.1.0": f":<<{_TAG}>>",
     "nats:2.15.1-alpine": "<<.Values.broker.image>>",
     "redis:8.2-alpine": "<<.Values.redis.image>>",
     "https://library.pallas.example.com": "<<.Values.urls.library>>",
@@ -40,8 +42,9 @@ _VARIABLES = {
     "GOMEMLIMIT": "<<.Values.broker.goMemoryLimit | quote>>",
 }
 
+_SECRETS = {"pallas": "<<.Values.secrets.services>>", "broker": "<<.Values.secrets.broker>>"}
 
-_OF_THE_IMAGE = '<<printf "%s:%s" .Values.image.registry .Values.image.tag | sha256sum | trunc 8>>'
+_OF_THE_IMAGE = f'<<printf "%s:%s" .Values.image.registry ({_TAG}) | sha256sum | trunc 8>>'
 """A part of names of Jobs, which cannot be changed: those of another image have another name."""
 
 
@@ -57,9 +60,7 @@ def _marked(manifest: Object) -> Object:
     name, spec = made["metadata"]["name"], made.get("spec", {})
     match made["kind"]:
         case "Job":
-            made["metadata"]["name"] += (
-                '-<<printf "%s:%s" .Values.image.registry .Values.image.tag | sha256sum | trunc 8>>'
-            )
+            made["metadata"]["name"] += f"-{_OF_THE_IMAGE}"
         case "HorizontalPodAutoscaler":
             spec |= {"minReplicas": "<<.Values.gateways.min>>", "maxReplicas": "<<.Values.gateways.max>>"}
         case "ScaledObject":
@@ -87,17 +88,15 @@ def _pod(pod: Object, name: str | None) -> None:
         container["resources"] = f'<<BLOCK index .Values.resources "{name}">>'
     variables = [each for each in container.get("env", []) if not each["name"].startswith("PALLAS_DEMO_")]
     for variable in variables:
-        variable["value" if "value" in variable else "valueFrom"] = _VARIABLES.get(variable["name"]) or variable.get(
-            "value", variable.get("valueFrom")
-        )
+        if mark := _VARIABLES.get(variable["name"]):
+            variable["value"] = mark
     if any(each["name"] == "PALLAS_GATEWAY_AUTH" for each in variables):
         variables.append({"name": "<<OFF>>"})
     if variables:
         container["env"] = variables
     for secret in _secrets(pod):
         key = "name" if "name" in secret else "secretName"
-        if secret[key] in ("pallas", "broker"):
-            secret[key] = f"<<.Values.secrets.{ {'pallas': 'services', 'broker': 'broker'}[secret[key]] }>>"
+        secret[key] = _SECRETS.get(secret[key], secret[key])
 
 
 def _secrets(pod: Object) -> Iterator[Object]:

@@ -116,6 +116,13 @@ def test_a_service_accepts_its_variables(name: str, small: list[Object], secrets
     assert settings_of(SERVICES[name]).from_env(here).port == 8080
 
 
+def test_jobs_of_another_image_have_another_name(small: list[Object], tmp_path: Path) -> None:
+    own = {each["metadata"]["name"] for each in objects({}, tmp_path) if each["kind"] == "Job"}
+    other = {each["metadata"]["name"] for each in small if each["kind"] == "Job"}
+    assert len(own) == len(other) == 3
+    assert own.isdisjoint(other)
+
+
 def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]) -> None:
     ingress = by_key(small)["Ingress", "pallas"]["spec"]
     leads = {

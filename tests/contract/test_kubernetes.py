@@ -170,6 +170,15 @@ def test_the_autoscaler_reads_a_metric_that_the_monitor_exposes(overlay: str) ->
 
 
 @each_overlay
+def test_the_autoscaler_may_reach_the_monitor(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    assert trigger["metadata"]["url"] == "http://health-monitor.pallas.svc.cluster.local:8080/metrics"
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}
+    rules = of_kind(overlay, "NetworkPolicy")["health-monitor"]["spec"]["ingress"]
+    assert {"from": [peer], "ports": [{"port": 8080}]} in rules
+
+
+@each_overlay
 def test_a_scaled_deployment_sets_no_replica_count(overlay: str) -> None:
     scalers = of_kind(overlay, "ScaledObject", "HorizontalPodAutoscaler").values()
     scaled = {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers}

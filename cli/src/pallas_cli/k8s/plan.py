@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_bus.transport.access import make_seed, public_key
-from pallas_cli.broker_config.users import WorkerTeams
+from pallas_cli.broker_config.users import broker_users
 from pallas_cli.k8s.folders import Team
 from pallas_cli.k8s.hosted import HostedTeam, check_names, slug_of
 from pallas_cli.k8s.objects import FOR_EACH, TEAM, Object, metadata, secret
 from pallas_cli.k8s.stamp import stamped
-from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object
+from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
 from pallas_cli.refused import Refused
 
 _SEED = "agent-worker-nats-seed"
@@ -84,22 +84,28 @@ class Planner:
         return dict(sorted(teams.items()))
 
     def _seed(self, team: str, namespace: str) -> str:
-        """The seed of a team's workers, which is made once."""
-        if self.broker is not None:
-            return FolderSeeds(self.broker).seed(_user(team))
-        kept = self.get("secret", _seed_name(team), namespace)
-        return b64decode(kept["data"][_SEED]).decode() if kept is not None else make_seed()
+        """The seed of a team's workers, which is made once: that of the folder, else that of the cluster."""
+        folder = FolderSeeds(self.broker) if self.broker is not None else None
+        if folder is not None and folder.has(worker_user(team)):
+            return folder.seed(worker_user(team))
+        if (kept := self.get("secret", _seed_name(team), namespace)) is not None:
+            return b64decode(kept["data"][_SEED]).decode()
+        return folder.seed(worker_user(team)) if folder is not None else make_seed()
 
     def _keys(self, before: KnownUsers | None, seeds: Mapping[str, str]) -> dict[str, Sequence[str]]:
+        """The public keys of all users. An old seed in the folder is valid beside the new one."""
         known = {} if before is None else dict(before.keys)
+        known |= {worker_user(team): [public_key(seed)] for team, seed in seeds.items()}
         if self.broker is not None:
-            return known | FolderSeeds(self.broker).keys(seeds)
+            folder = FolderSeeds(self.broker)
+            workers = [user for user in map(worker_user, seeds) if folder.has(user)]
+            return known | folder.keys([*(user.name for user in broker_users(())), *workers])
         if before is None:
             raise Refused(
                 "the cluster does not know the broker's users yet: name the folder in which `make secrets` keeps their "
                 "seeds (--broker deploy)"
             )
-        return known | {_user(team): [public_key(seed)] for team, seed in seeds.items()}
+        return known
 
     def _applies(self, manifest: Object) -> bool:
         return not self.only_teams or _for_each_team(manifest) or _reads_teams(manifest)
@@ -110,10 +116,6 @@ class Planner:
             return list(objects)
         own = {None, *(slug_of(team.name) for team in self.teams)}
         return [each for each in objects if each["metadata"].get("labels", {}).get(TEAM) in own]
-
-
-def _user(team: str) -> str:
-    return WorkerTeams({team: ()}).user
 
 
 def _seed_name(team: str) -> str:

@@ -46,22 +46,21 @@ class FolderSeeds:
 
     folder: Path
 
-    def seed(self, user: str) -> str:
-        """The seed of a worker's user, made once.
+    def has(self, user: str) -> bool:
+        """Whether the folder has a seed of this user.
 
         Raises:
-            Refused: the folder has no seeds.
+            Refused: the folder has no seeds at all.
         """
+        return self._seeds.path(user).exists()
+
+    def seed(self, user: str) -> str:
+        """The seed of a user, made once."""
         return self._seeds.kept(user)
 
-    def keys(self, teams: Iterable[str]) -> dict[str, list[str]]:
-        """The public keys of all users, with those of the workers of these teams.
-
-        Raises:
-            Refused: the folder has no seeds.
-        """
-        users = broker_users([WorkerTeams({team: ()}) for team in teams])
-        return {user.name: list(self._seeds.public_keys(user.name)) for user in users}
+    def keys(self, users: Iterable[str]) -> dict[str, list[str]]:
+        """The public keys of these users, whose seeds are made once."""
+        return {user: list(self._seeds.public_keys(user)) for user in users}
 
     @property
     def _seeds(self) -> Seeds:
@@ -69,6 +68,11 @@ class FolderSeeds:
         if not seeds.folder.is_dir():
             raise Refused(f"{self.folder} has no seeds of a broker: run `make secrets` first")
         return seeds
+
+
+def worker_user(team: str) -> str:
+    """The user of a team's workers."""
+    return WorkerTeams({team: ()}).user
 
 
 def users_object(known: KnownUsers, namespace: str) -> Object:
@@ -80,7 +84,8 @@ def users_object(known: KnownUsers, namespace: str) -> Object:
     users = broker_users([WorkerTeams({name: team.agents}) for name, team in sorted(known.teams.items())])
     text = users_text(users, known)
     teams = {name: {"agents": sorted(team.agents), "volume": team.volume} for name, team in known.teams.items()}
-    state = json.dumps({"keys": known.keys, "teams": teams}, indent=1, sort_keys=True)
+    keys = {user.name: list(known.public_keys(user.name)) for user in users}
+    state = json.dumps({"keys": keys, "teams": teams}, indent=1, sort_keys=True)
     if (size := len(text) + len(state)) > LARGEST:
         raise Refused(f"the broker's users have {size} bytes, and a ConfigMap holds {LARGEST}")
     return config_map(metadata(NAME, namespace), {_USERS: text, _STATE: state})

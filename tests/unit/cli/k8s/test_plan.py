@@ -1,5 +1,6 @@
 """What a cluster should have, by its manifests, the team folders and what it has already."""
 
+import re
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,31 @@ def test_a_team_leaves_only_when_teams_are_pruned(cluster: Cluster, red: Path, b
     assert plan.gone == ("red",)
     cluster.apply(plan)
     assert "agent-worker.red" not in cluster.users
+
+
+def test_a_team_that_left_leaves_no_key_behind(cluster: Cluster, red: Path, blue: Path) -> None:
+    cluster.apply(cluster.plan(red, blue))
+    cluster.apply(cluster.plan(blue, prune=True))
+    assert "agent-worker.red" not in cluster.objects["configmap", "broker-users"]["data"]["users.json"]
+
+
+def test_a_folder_of_seeds_without_that_of_a_team_does_not_replace_it(
+    cluster: Cluster, red: Path, blue: Path, broker: Path
+) -> None:
+    """Workers that run would be refused by the broker."""
+    cluster.apply(cluster.plan(red, blue))
+    assert cluster.apply(cluster.plan(red, blue, broker=broker)) == {}
+
+
+def test_a_rotated_seed_reaches_the_cluster_and_the_old_one_stays_valid(
+    cluster: Cluster, red: Path, broker: Path
+) -> None:
+    old = cluster.users
+    BrokerFolder(broker).seeds.rotate("agent-worker.red")
+    changed = cluster.apply(cluster.plan(red, broker=broker))
+    assert set(changed) == {("configmap", "broker-users"), ("secret", "agent-worker-red")}
+    before = re.findall("nkey: (U[A-Z0-9]+)", old)
+    assert set(before) < set(re.findall("nkey: (U[A-Z0-9]+)", cluster.users))
 
 
 def test_what_pods_mount_comes_before_the_pods(cluster: Cluster, red: Path) -> None:

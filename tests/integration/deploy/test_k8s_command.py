@@ -13,7 +13,7 @@ import pytest
 import yaml
 from deploy.make_secrets import make_secrets
 from tests.debian_tools import tool
-from tests.deployment.kubernetes import FOLDER, of_kind
+from tests.deployment.kubernetes import FOLDER, built, container, of_kind
 from tests.deployment.services import DEMO
 from tests.integration.deploy.api_server import ApiServer, api_server
 from tests.unit.cli.k8s.manifests import a_team
@@ -29,6 +29,11 @@ class Cluster:
     folder: Path
     path: str = os.environ["PATH"]
 
+    @property
+    def few(self) -> Path:
+        """Only the manifests that have to do with teams."""
+        return self.folder / "few.yaml"
+
     async def pallas(self, *words: str | Path, manifests: Path = PRODUCTION) -> tuple[int | None, str]:
         """Run `pallas k8s`; returns exit code and output."""
         command, *rest = map(str, words)
@@ -43,9 +48,9 @@ class Cluster:
         output, _ = await process.communicate()
         return process.returncode, output.decode()
 
-    async def done(self, *words: str | Path) -> str:
+    async def done(self, *words: str | Path, manifests: Path = PRODUCTION) -> str:
         """The output of a command that succeeds."""
-        code, output = await self.pallas(*words)
+        code, output = await self.pallas(*words, manifests=manifests)
         assert code == 0, output
         return output
 
@@ -56,6 +61,8 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cl
     folder = tmp_path_factory.mktemp("cluster")
     make_secrets(folder / "deploy" / "secrets")
     (folder / "kubectl").symlink_to(tool("kubectl"))
+    few = [each for each in built("production") if each["metadata"]["name"] in ("agent-worker", "health-monitor")]
+    (folder / "few.yaml").write_text(yaml.safe_dump_all(few), "utf-8")
     async with api_server(folder) as server:
         made = Cluster(server, folder)
         await made.done("apply", DEMO, "--broker", folder / "deploy")
@@ -75,14 +82,14 @@ async def test_the_whole_platform_is_applied_by_one_owner(cluster: Cluster) -> N
 
 
 async def test_the_same_again_shows_and_changes_nothing(cluster: Cluster) -> None:
-    assert await cluster.pallas("diff", DEMO) == (0, "")
+    assert await cluster.pallas("diff", DEMO, manifests=cluster.few) == (0, "")
     await cluster.done("apply", DEMO)
     assert cluster.server.changes() == set()
 
 
 async def test_a_new_team_is_shown_applied_and_removed_again(cluster: Cluster, tmp_path: Path) -> None:
     folder = a_team(tmp_path / "red", "red", "one", fastagent_secrets_yaml="anthropic: {api_key: s3cret-key}")
-    code, shown = await cluster.pallas("diff", folder, "--only-teams")
+    code, shown = await cluster.pallas("diff", folder, "--only-teams", manifests=cluster.few)
     assert (code, "s3cret-key" in shown, "ScaledObject" in shown) == (1, False, True)
     assert cluster.server.changes() == set()
     await cluster.done("apply", folder, "--only-teams")
@@ -93,10 +100,22 @@ async def test_a_new_team_is_shown_applied_and_removed_again(cluster: Cluster, t
     shared = {("configmaps", "broker-users"), ("deployments", "health-monitor")}
     assert cluster.server.changes() == of_red | shared
 
-    said = await cluster.done("apply", DEMO, "--prune")
+    said = await cluster.done("apply", DEMO, "--prune", manifests=cluster.few)
     assert "pallas agents retire red" in said
     assert cluster.server.changes() == of_red | shared
     assert not of_red & set(cluster.server.objects)
+
+
+async def test_the_jobs_of_a_version_before_are_removed(cluster: Cluster, tmp_path: Path) -> None:
+    job = copy.deepcopy(of_kind("production", "Job")["workspaces-migrate"])
+    container(job["spec"]["template"])["image"] += "-next"
+    (tmp_path / "next.yaml").write_text(
+        yaml.safe_dump_all([job, *yaml.safe_load_all(cluster.few.read_text())]), "utf-8"
+    )
+    await cluster.done("apply", DEMO, manifests=tmp_path / "next.yaml")
+    [old, new] = cluster.server.changes()
+    assert {old[1].rpartition("-")[0], new[1].rpartition("-")[0]} == {"workspaces-migrate"}
+    assert len([name for plural, name in cluster.server.objects if plural == "jobs"]) == 3
 
 
 async def test_what_the_cluster_refuses_is_told(cluster: Cluster, tmp_path: Path) -> None:

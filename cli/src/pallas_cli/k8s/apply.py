@@ -42,8 +42,9 @@ def _remove(team: str, plan: Plan) -> Iterator[str]:
 
 
 def _forget_old_migrations(plan: Plan) -> Iterator[str]:
-    """Remove the Jobs of versions before."""
+    """Remove the Jobs that those of the plan have replaced: their names differ in the last part."""
     present = {f"job.batch/{each['metadata']['name']}" for each in plan.objects if each["kind"] == "Job"}
-    old = set(kubectl.names("job", f"{MIGRATION}=true", plan.namespace)) - present
-    if old:
-        yield kubectl.delete(sorted(old), plan.namespace, within=60.0)
+    replaced = {name.rpartition("-")[0] for name in present}
+    found = kubectl.names("job", f"{MIGRATION}=true", plan.namespace)
+    if old := sorted(name for name in found if name not in present and name.rpartition("-")[0] in replaced):
+        yield kubectl.delete(old, plan.namespace, within=60.0)

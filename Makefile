@@ -111,6 +111,7 @@ fmt: $(INSTALLED)
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
+	@! command -v kubectl >/dev/null || $(RUN) python -m deploy.helm.generate
 
 # In an environment of its own: its dependencies are not ours.
 $(FAST_AGENT): $(INSTALLED)

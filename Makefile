@@ -25,7 +25,7 @@ PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
-FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
+FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
 
 .PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo gen secrets sim
 

@@ -51,3 +51,7 @@ def objects(values: Any, folder: Path) -> list[Object]:
     made = template(values, folder)
     assert made.returncode == 0, made.stderr
     return [each for each in yaml.safe_load_all(made.stdout) if each is not None]
+
+
+if __name__ == "__main__":
+    helm()

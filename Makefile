@@ -27,7 +27,7 @@ PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
-FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
+FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
 
 .PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
@@ -118,6 +118,7 @@ gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
 	@$(RUN) python -m docs.site.reference
+	@! command -v kubectl >/dev/null || $(RUN) python -m deploy.helm.generate
 
 # In an environment of its own: its dependencies are not ours.
 $(FAST_AGENT): $(INSTALLED)

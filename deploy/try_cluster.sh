@@ -28,21 +28,19 @@ helm repo add kedacore https://kedacore.github.io/charts
 helm install keda kedacore/keda --namespace keda --create-namespace --wait
 kubectl apply --filename deploy/k8s/base/namespace.yaml
 kubectl config set-context --current --namespace=pallas
-kubectl create configmap team --from-file=teams/demo
 kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=deploy/secrets \
     --from-file=deploy/secrets/nats-ca \
-    --from-file=deploy/secrets/agent-gateway-nats-seed --from-file=deploy/secrets/agent-worker-nats-seed \
-    --from-file=deploy/secrets/auth-resolver-nats-seed --from-file=deploy/secrets/data-pool-nats-seed \
-    --from-file=deploy/secrets/fleet-nats-seed --from-file=deploy/secrets/health-monitor-nats-seed \
-    --from-file=deploy/secrets/library-search-nats-seed --from-file=deploy/secrets/pipelines-nats-seed \
-    --from-file=deploy/secrets/registry-nats-seed --from-file=deploy/secrets/team-lifecycle-nats-seed \
-    --from-file=deploy/secrets/workspaces-nats-seed \
+    --from-file=deploy/secrets/agent-gateway-nats-seed --from-file=deploy/secrets/auth-resolver-nats-seed \
+    --from-file=deploy/secrets/data-pool-nats-seed --from-file=deploy/secrets/fleet-nats-seed \
+    --from-file=deploy/secrets/health-monitor-nats-seed --from-file=deploy/secrets/library-search-nats-seed \
+    --from-file=deploy/secrets/pipelines-nats-seed --from-file=deploy/secrets/registry-nats-seed \
+    --from-file=deploy/secrets/team-lifecycle-nats-seed --from-file=deploy/secrets/workspaces-nats-seed \
     | kubectl apply --server-side --filename=-
-kubectl create secret generic broker --dry-run=client --output=yaml \
-    --from-file=deploy/users.conf --from-file=deploy/tls.conf \
+kubectl create secret generic broker --dry-run=client --output=yaml --from-file=deploy/tls.conf \
     --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key --from-file=deploy/secrets/nats-ca \
     | kubectl apply --server-side --filename=-
-kubectl apply --kustomize "$overlay"
+uv run pallas k8s apply teams/demo --manifests "$overlay" --broker deploy
+uv run pallas k8s diff teams/demo --manifests "$overlay"
 kubectl wait --for=condition=complete job --all --timeout=300s
 kubectl rollout status statefulset/nats --timeout=300s
 kubectl rollout status deployment --timeout=300s

@@ -109,6 +109,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             {
                 "slots {{job}}": level("pallas_worker_slots", "job"),
                 "busy {{job}}": level("pallas_worker_busy_slots", "job"),
+                "wanted {{team}}": level("pallas_team_slots_wanted", "team"),
             },
         ),
         Panel("Workers by agent", "short", {_NAME: level("pallas_agent_workers", "team", "agent", of=_OF_AGENT)}),

@@ -28,6 +28,7 @@ GAUGES: dict[str, Together] = {
     "pallas_team_folder_faults": "max",
     "pallas_queue_turns_waiting": "max",
     "pallas_queue_turns_running": "max",
+    "pallas_team_slots_wanted": "max",
     "pallas_stream_messages": "max",
     "pallas_stream_bytes": "max",
     "pallas_broker_up": "max",

@@ -1,26 +1,37 @@
 """`deploy/k8s`: both overlays build, every object fits its schema, and services get variables that they know."""
 
 import copy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
 
-import jsonschema
-import kubernetes_validate
 import pytest
-import yaml
 from deploy.make_secrets import make_secrets
+from deploy.observability.exposed import exposed
+from jsonschema import ValidationError
 from tests.contract.tree import ROOT
 from tests.deployment import compose
-from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
+from tests.deployment.kubernetes import (
+    NEWEST,
+    OLDEST,
+    OLDEST_KEDA,
+    OVERLAYS,
+    Object,
+    built,
+    container,
+    of_kind,
+    pods,
+    variables,
+)
+from tests.deployment.schemas import accept
+from tests.deployment.secrets import mounted_secrets
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
-from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_runtime.span_export import FLUSH_SECONDS
 from pallas_teams import load_team
 from pallas_teams.schema import AgentSection
 
 SECRETS = compose.SECRETS
-GENERATED = ROOT / "deploy/k8s/components/demo-team/scaled-object.yaml"
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
@@ -33,45 +44,39 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def accept(thing: Object) -> None:
-    """Check an object against its schema, without a field that the schema does not know."""
-    if thing["kind"] == "ScaledObject":
-        jsonschema.validate(thing, scaled_object_schema())
-    else:
-        kubernetes_validate.validate(thing, VERSION, strict=True)
-
-
-def scaled_object_schema() -> Any:
-    """The schema of KEDA's own kind of object."""
-    definition = yaml.safe_load((ROOT / "tests/data/keda.sh_scaledobjects.crd.yaml").read_text("utf-8"))
-    [version] = definition["spec"]["versions"]
-    return strict(version["schema"]["openAPIV3Schema"])
-
-
-def strict(schema: Any) -> Any:
-    """The schema, closed to fields that it does not name."""
-    match schema:
-        case {"properties": fields}:
-            own = {name: strict(field) for name, field in fields.items()}
-            return {**schema, "properties": own, "additionalProperties": False}
-        case {"items": items}:
-            return {**schema, "items": strict(items)}
-        case _:
-            return schema
-
-
 @each_overlay
 def test_every_object_fits_its_schema_without_unknown_fields(overlay: str) -> None:
     for thing in built(overlay):
-        accept(thing)
+        for version in (OLDEST, NEWEST):
+            accept(thing, version)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "newer"),
+    [
+        ("Deployment", "spec template spec", {"resources": {"limits": {"memory": "1Gi"}}}),  # Kubernetes 1.32
+        ("ScaledObject", "spec fallback", {"behavior": "scalingModifiers"}),  # KEDA 2.18
+    ],
+)
+def test_a_field_newer_than_the_oldest_versions_is_rejected(kind: str, place: str, newer: Object) -> None:
+    thing = copy.deepcopy(of_kind("local", kind)["agent-worker"])
+    accept(thing, OLDEST)
+    reduce(getitem, place.split(), thing).update(newer)
+    with pytest.raises(ValidationError):
+        accept(thing, OLDEST)
+
+
+def test_the_readme_names_the_oldest_versions() -> None:
+    readme = (ROOT / "deploy/README.md").read_text("utf-8")
+    assert f"Kubernetes {OLDEST} or newer and KEDA {OLDEST_KEDA} or newer" in readme
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ScaledObject"])
 def test_a_misspelt_field_is_rejected(kind: str) -> None:
     wrong = copy.deepcopy(of_kind("local", kind)["agent-worker"])
     wrong["spec"]["maxReplicaCounts"] = 3
-    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
-        accept(wrong)
+    with pytest.raises(ValidationError):
+        accept(wrong, OLDEST)
 
 
 @each_overlay
@@ -125,12 +130,8 @@ def test_a_service_gets_the_same_secrets_as_in_compose(overlay: str, name: str) 
 @each_overlay
 def test_a_pod_mounts_the_secrets_that_it_reads_and_no_others(overlay: str) -> None:
     for name, pod in pods(overlay).items():
-        mounted = {
-            item["path"]
-            for volume in pod["spec"].get("volumes", [])
-            if volume.get("secret", {}).get("secretName") == "pallas"
-            for item in volume["secret"]["items"]
-        }
+        secrets = mounted_secrets(pod)
+        mounted = {item["path"] for name in ("pallas", "agent-worker") for item in secrets.get(name) or ()}
         texts = [*variables(pod).values(), *container(pod).get("command", [])]
         read = {secret for secret in mounted if any(f"{SECRETS}{secret}" in word for word in texts)}
         by_script = {f"{service}-postgres-password" for service in SERVICES} if name == "postgres" else set[str]()
@@ -154,13 +155,27 @@ def test_a_worker_drains_longer_than_the_longest_turn_timeout(overlay: str) -> N
     assert float(variables(pods(overlay)["agent-worker"])["PALLAS_DRAIN_SECONDS"]) > longest
 
 
-def test_the_committed_scaled_object_is_what_the_command_prints() -> None:
-    least_and_most = of_kind("production", "ScaledObject")["agent-worker"]["spec"]
-    slots = int(variables(pods("production")["agent-worker"])["PALLAS_SLOTS"])
-    scaling = Scaling(
-        "agent-worker", "pallas", slots, least_and_most["minReplicaCount"], least_and_most["maxReplicaCount"]
-    )
-    assert GENERATED.read_text("utf-8") == scaled_object([DEMO], scaling)
+@each_overlay
+def test_a_worker_is_wanted_for_as_many_turns_as_it_has_slots(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    assert trigger["metadata"]["targetValue"] == variables(pods(overlay)["agent-worker"])["PALLAS_SLOTS"]
+
+
+@each_overlay
+def test_the_autoscaler_reads_a_metric_that_the_monitor_exposes(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    name, _, labels = trigger["metadata"]["valueLocation"].partition("{")
+    [metric] = [each for each in exposed() if each.name == name]
+    assert (metric.service, list(metric.labels), labels) == ("health-monitor", ["team"], 'team="team"}')
+
+
+@each_overlay
+def test_the_autoscaler_may_reach_the_monitor(overlay: str) -> None:
+    [trigger] = of_kind(overlay, "ScaledObject")["agent-worker"]["spec"]["triggers"]
+    assert trigger["metadata"]["url"] == "http://health-monitor.pallas.svc.cluster.local:8080/metrics"
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}
+    rules = of_kind(overlay, "NetworkPolicy")["health-monitor"]["spec"]["ingress"]
+    assert {"from": [peer], "ports": [{"port": 8080}]} in rules
 
 
 @each_overlay

@@ -55,12 +55,13 @@ def test_the_documented_commands_make_every_key_that_pods_mount(overlay: str, do
 
 @each_document
 def test_the_cluster_secret_has_the_seed_of_each_service_and_not_of_the_cli(document: str, checkout: Path) -> None:
-    made = made_by(document, checkout)["pallas"]
+    made = made_by(document, checkout)
     seeds = checkout / "deploy" / "secrets" / "nats"
     for name in SERVICES:
         [seed] = seeds.glob(f"{name}*.seed")
-        assert made[f"{name}{SEED}"] == seed.read_bytes()
-    assert (seeds / "cli.seed").read_bytes() not in made.values()
+        secret = made["agent-worker" if name == "agent-worker" else "pallas"]
+        assert secret[f"{name}{SEED}"] == seed.read_bytes()
+    assert (seeds / "cli.seed").read_bytes() not in [content for files in made.values() for content in files.values()]
 
 
 @each_overlay

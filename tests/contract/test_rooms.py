@@ -15,7 +15,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_cli": (
         ("",),
         ("admin", "agents", "broker_config", "brokers", "chat", "data_agents", "deadletters", "events"),
-        ("fleet", "libraries", "processes", "turns", "workspaces"),
+        ("fleet", "k8s", "libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack",),
         ("commands",),

@@ -12,8 +12,10 @@ from tests.journeys import OUTSIDE, Connection
 
 FOLDER = ROOT / "deploy" / "k8s"
 OVERLAYS = ("local", "production")
-VERSION = "1.32"
-"""Of Kubernetes: the oldest that the manifests are for."""
+OLDEST, NEWEST = "1.30", "1.37"
+"""Versions of Kubernetes: the manifests are for the oldest, the newest that is checked, and those in between."""
+
+OLDEST_KEDA = "2.17"
 
 ANYBODY = "anybody"
 """Whoever is not a pod of Pallas."""

@@ -36,9 +36,10 @@ class Rules:
         advanced = spec["advanced"]
         down = advanced["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
         [policy] = down["policies"]
+        [trigger] = spec["triggers"]
         assert policy["type"] == "Percent"
         return cls(
-            target=float(advanced["scalingModifiers"]["target"]),
+            target=float(trigger["metadata"]["targetValue"]),
             least=spec["minReplicaCount"],
             most=spec["maxReplicaCount"],
             polling=spec["pollingInterval"] / faster,

@@ -1,45 +1,42 @@
-"""The lag of consumers as KEDA reads it: out of the broker's `/jsz`, what waits and what runs."""
+"""What KEDA reads from the health monitor: how many slots the turns of a team need."""
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.depths import queue_depths
+
+_SELECTOR = re.compile(r'(?P<name>\w+)\{(?P<label>\w+)="(?P<value>[^"]*)"\}')
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What waits in queues and what runs."""
+    """What waits in queues and what runs. `wanted` is the metric; None: there is none now, and nothing is scaled."""
 
     waiting: int
     running: int
-
-    @property
-    def total(self) -> int:
-        """What KEDA scales by."""
-        return self.waiting + self.running
+    wanted: int | None
 
 
-async def read_lag(http: httpx.AsyncClient, monitor: str, triggers: Sequence[dict[str, Any]]) -> Lag:
-    """Ask for all triggers of a ScaledObject, summed as its formula does.
-
-    Raises:
-        LookupError: a consumer is not there; KEDA would take the length of the stream for its lag.
-    """
-    waiting = running = 0
-    for metadata in (trigger["metadata"] for trigger in triggers):
-        answer = await http.get(f"{monitor}/jsz?acc={metadata['account']}&consumers=true&config=true")
-        consumer = _consumer(answer.json(), metadata)
-        waiting += consumer["num_pending"]
-        running += consumer["num_ack_pending"]
-    return Lag(waiting, running)
+async def read_lag(bus: Bus, http: httpx.AsyncClient, monitor: str, trigger: dict[str, Any]) -> Lag:
+    """Ask the monitor at `monitor` for the metric of a trigger, and the broker for what the metric comes from."""
+    depths = (await queue_depths(bus)).values()
+    waiting, running = sum(each.waiting for each in depths), sum(each.running for each in depths)
+    return Lag(waiting, running, await _metric(http, monitor, trigger))
 
 
-def _consumer(said: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    for account in said.get("account_details", ()):
-        for stream in account.get("stream_detail", ()):
-            if (account["name"], stream["name"]) == (metadata["account"], metadata["stream"]):
-                for consumer in stream.get("consumer_detail") or ():
-                    if consumer["name"] == metadata["consumer"]:
-                        return consumer
-    raise LookupError(f"the broker has no consumer {metadata['consumer']!r}")
+async def _metric(http: httpx.AsyncClient, monitor: str, trigger: dict[str, Any]) -> int | None:
+    about = trigger["metadata"]
+    assert (trigger["type"], about["format"]) == ("metrics-api", "prometheus")
+    found = _SELECTOR.fullmatch(about["valueLocation"])
+    assert found is not None
+    answer = await http.get(f"{monitor}/metrics")
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            if sample.name == found["name"] and sample.labels.get(found["label"]) == found["value"]:
+                return int(sample.value)
+    return None

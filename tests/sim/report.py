@@ -82,8 +82,9 @@ def markdown(plan: Plan, course: Course, table: list[dict[str, Any]]) -> str:
         f"load average {machine.load_average()} after the run.\n\n"
         f"Callers go from 0 to {max(count for _, count in plan.schedule)} and back, each with one turn of "
         f"{plan.turn_seconds:g} s at a time; a worker has {plan.slots} slots. Broker, workers and turns are real; the "
-        "scaler is played, by the rules of the ScaledObject and out of the broker's `/jsz`. Its times (polling, sync, "
-        f"stabilisation, cooldown) are divided by {plan.faster:g}; starting a worker takes as long as it takes."
+        "scaler is played, by the rules of the ScaledObject and the metric of a real health monitor. Its times "
+        f"(polling, sync, stabilisation, cooldown) are divided by {plan.faster:g}; starting a worker takes as long as "
+        "it takes."
     )
     figures = "\n".join(f"- {name}: {_shown(value)}" for name, value in summary(course).items())
     names = list(table[0])

@@ -1,6 +1,7 @@
 """The brokers of `deploy/k8s` as their pods run them: arguments, volumes and probes, at addresses of this machine."""
 
-import signal
+import asyncio
+import os
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -11,11 +12,15 @@ from typing import Any
 import httpx
 from tests.deployment.kubernetes import container, of_kind, pods
 from tests.deployment.secrets import DOCUMENTS, Files, broker_files, made_by
+from tests.deployment.services import DEMO
 from tests.embedded import free_port, nats_binary
 from tests.integration.deploy.servers import moved, running
 from tests.integration.real_parts import until
 
 _STARTS_WITHIN = 60.0
+_BINARY = nats_binary()
+PATH = {"PATH": f"{_BINARY and _BINARY.parent}:{os.environ['PATH']}", "RELOAD_SECONDS": "0.1"}
+"""Where pods find `nats-server`, and how often they look for changed files here."""
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
@@ -52,15 +57,24 @@ class Pod:
         async with httpx.AsyncClient(trust_env=False, verify=False, timeout=2) as http:
             return (await http.get(f"http://127.0.0.1:{self.monitor}/{page}")).json()
 
-    def reload(self, secrets: dict[str, Files]) -> None:
-        """Give it the Secrets that have changed, and tell it so."""
+    def mount(self, secrets: dict[str, Files]) -> None:
+        """Replace the files that have changed, as kubelet does."""
         _lay_out(self.overlay, self.folder, self.here, secrets)
-        self.process.send_signal(signal.SIGHUP)
+
+    async def end(self) -> float:
+        """End it as Kubernetes does: the command before, then SIGTERM. Returns how many seconds it took."""
+        begin = asyncio.get_running_loop().time()
+        command = container(pods(self.overlay)["nats"])["lifecycle"]["preStop"]["exec"]["command"]
+        before = await asyncio.create_subprocess_exec(*(moved(word, self.here) for word in command), env=PATH)
+        assert await before.wait() == 0
+        self.process.terminate()
+        assert await self.process.wait() == 0
+        return asyncio.get_running_loop().time() - begin
 
 
-def secrets_of(checkout: Path) -> dict[str, Files]:
-    """The Secrets, made by the documented commands."""
-    return made_by(DOCUMENTS[0], checkout)
+def secrets_of(checkout: Path, team: Path = DEMO) -> dict[str, Files]:
+    """The Secrets and users, made by the documented commands."""
+    return made_by(DOCUMENTS[0], checkout, team)
 
 
 @asynccontextmanager
@@ -72,7 +86,9 @@ async def brokers(overlay: str, folder: Path, secrets: dict[str, Files]) -> Asyn
         started: list[Pod] = []
         for name, port in routes.items():
             cluster = {f"{other}.nats-servers:6222": f"127.0.0.1:{at}" for other, at in routes.items()}
-            places = {"/etc/nats/": f"{folder / name}/", "/data": str(folder / name / "data")}
+            own = folder / name
+            places = {"/etc/nats": str(own), "/var/run/nats": str(own), "/data": str(own / "data")}
+            places |= {'lame_duck_grace_period: "5s"': 'lame_duck_grace_period: "1s"'}
             here = {**places, **cluster, "0.0.0.0:6222": f"127.0.0.1:{port}"}
             started.append(await stack.enter_async_context(_started(overlay, folder / name, here, secrets)))
         for pod in started:
@@ -90,7 +106,12 @@ async def _started(
     words = [moved(word, here) for word in container(pods(overlay)["nats"])["args"]]
     place = ("--addr", "127.0.0.1", "--port", str(port), "--http_port", str(monitor))
     variables_of = {"SERVER_NAME": folder.name}
-    async with running([str(binary), *words, *place], variables_of, folder / "nats.log") as process:
+    [beside] = pods(overlay)["nats"]["spec"]["initContainers"]
+    reloading = [moved(word, here) for word in beside["command"]]
+    async with (
+        running([str(binary), *words, *place], variables_of, folder / "nats.log") as process,
+        running(reloading, PATH, folder / "reload.log"),
+    ):
         yield Pod(overlay, folder, here, port, monitor, process)
 
 

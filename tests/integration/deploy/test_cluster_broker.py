@@ -47,7 +47,7 @@ async def running(
 
 def access(pod: Pod, service: str, secrets: dict[str, Files]) -> Access:
     """The address and credentials of a service, from the files that its pod mounts."""
-    made = secrets["pallas"]
+    made = secrets["pallas"] | secrets["agent-worker"]
     return Access(pod.url, SecretStr(made[f"{service}-nats-seed"].decode()), made["nats-ca"].decode())
 
 
@@ -85,22 +85,41 @@ async def test_brokers_connect_to_each_other_over_tls_with_certificates_only(run
         assert others == {other.folder.name for other in running} - {pod.folder.name}
 
 
-async def test_workers_of_a_new_team_are_accepted_after_a_reload_without_dropping_connections(
+async def test_brokers_accept_workers_of_a_new_team_by_themselves_and_drop_no_connection(
     running: list[Pod], secrets: dict[str, Files], checkout: Path, tmp_path: Path
 ) -> None:
     async with connect(access(running[0], GATEWAY, secrets), GATEWAY, timeout=3.0) as before:
         connection = before.client.client_id
-        make_secrets(checkout / "deploy" / "secrets", another_team(tmp_path / "other"))
-        changed = secrets_of(checkout)
+        changed = secrets_of(checkout, another_team(tmp_path / "other"))
         assert not await lets_in(access(running[-1], WORKER, changed), WORKER)
 
         async def let_in_by_all() -> bool:
             return all([await lets_in(access(pod, WORKER, changed), WORKER) for pod in running])
 
         for pod in running:
-            pod.reload(changed)
+            pod.mount(changed)
         await until(let_in_by_all, WITHIN)
         assert before.client.client_id == connection
+
+
+@pytest.mark.parametrize("running", ["production"], indirect=True, scope="module")
+async def test_a_broker_that_ends_sends_its_clients_to_another_one(
+    running: list[Pod], secrets: dict[str, Files]
+) -> None:
+    known, others = access(running[0], GATEWAY, secrets), [pod.url for pod in running[1:]]
+    everywhere = Access(",".join([known.url, *others]), known.seed, known.ca)
+    async with connect(everywhere, GATEWAY, timeout=3.0, options={"dont_randomize": True}) as bus:
+        moved = asyncio.Event()
+
+        async def has_moved() -> None:
+            moved.set()
+
+        bus.on_reconnect(has_moved)
+        grace = pods("production")["nats"]["spec"]["terminationGracePeriodSeconds"]
+        assert await running[0].end() < grace
+        async with asyncio.timeout(WITHIN):
+            await moved.wait()
+        await bus.flush()
 
 
 def another_team(folder: Path) -> Path:

@@ -17,5 +17,5 @@ async def test_workers_scale_with_the_callers_and_every_turn_is_executed_once(tm
     assert figures["most workers"] == 3
     assert course.moments[0].wanted == 0
     last = course.moments[-1]
-    assert (last.callers, last.wanted, last.ending, last.lag.total) == (0, 0, 0, 0)
+    assert (last.callers, last.wanted, last.ending, last.lag.wanted) == (0, 0, 0, 0)
     assert sum(row["turns"] for row in rows(course)) == figures["turns"]

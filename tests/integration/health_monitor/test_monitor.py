@@ -421,6 +421,23 @@ async def test_waiting_turns_and_stream_sizes_are_exposed_by_agent_and_stream(
     assert measured("pallas_agent_workers", team="t", agent="harper") == 1
 
 
+async def test_slots_are_wanted_for_turns_that_no_consumer_has_and_for_agents_that_nobody_has_published(
+    lab: MonitorLab, downstream: Downstream
+) -> None:
+    lab.write(downstream, "harper")
+    await lab.start(measure_interval="0.05")
+
+    def wanted() -> float | None:
+        return lab.process.probes.metrics.get_sample_value("pallas_team_slots_wanted", {"team": "t"})
+
+    await eventually(lambda: wanted() == 1)
+    await lab.publish()
+    await eventually(lambda: wanted() == 0)
+    for _ in range(3):
+        await submit(lab.gateway, turn_requested("t", "harper"))
+    await eventually(lambda: wanted() == 3)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -51,7 +51,7 @@ def test_the_last_worker_is_removed_after_the_cooldown() -> None:
 
 
 def test_the_rules_are_read_from_the_scaled_object_and_sped_up() -> None:
-    manifest = yaml.safe_load((ROOT / "deploy/k8s/components/demo-team/scaled-object.yaml").read_text("utf-8"))
+    manifest = yaml.safe_load((ROOT / "deploy/k8s/base/scaled-object.yaml").read_text("utf-8"))
     rules = Rules.of(manifest["spec"], faster=10)
     assert (rules.target, rules.least, rules.most) == (64, 0, 10)
     assert (rules.polling, rules.cooldown, rules.stable, rules.sync) == pytest.approx((0.5, 30, 12, 1.5))

@@ -3,17 +3,26 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from pallas_cli.broker_config.users import SYSTEM, BrokerUser, Seeds
+from pallas_cli.broker_config.users import SYSTEM, BrokerUser
 
 _ANSWERED_WITHIN = "1m"
 """How long a reply is allowed. The longest timeout of a request is 10 s."""
 
 
-def users_text(users: Sequence[BrokerUser], seeds: Seeds) -> str:
+class PublicKeys(Protocol):
+    """Knows the users' public keys."""
+
+    def public_keys(self, name: str) -> Iterable[str]:
+        """The keys by which a user may authenticate; none: it cannot connect."""
+        ...
+
+
+def users_text(users: Sequence[BrokerUser], keys: PublicKeys) -> str:
     """The blocks of all users with their subjects, and of the system account. Nobody else can connect."""
-    own = ("authorization {", "  users: [", *_users(users, seeds), "  ]", "}")
-    return "\n".join((*own, "accounts {", "  $SYS: { users: [", *_system(seeds), "  ] }", "}", ""))
+    own = ("authorization {", "  users: [", *_users(users, keys), "  ]", "}")
+    return "\n".join((*own, "accounts {", "  $SYS: { users: [", *_system(keys), "  ] }", "}", ""))
 
 
 def tls_text(certificate: Path, key: Path) -> str:
@@ -26,20 +35,16 @@ def tls_text(certificate: Path, key: Path) -> str:
     return "\n".join(("tls {", *lines, "}", ""))
 
 
-def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
-    from pallas_bus.transport.access import public_key
-
+def _users(users: Iterable[BrokerUser], keys: PublicKeys) -> Iterator[str]:
     for user in users:
-        for seed in seeds.valid(user.name):
-            yield from _user(user, public_key(seed))
+        for key in keys.public_keys(user.name):
+            yield from _user(user, key)
 
 
-def _system(seeds: Seeds) -> Iterator[str]:
+def _system(keys: PublicKeys) -> Iterator[str]:
     """The users of the system account, which sees the servers and none of the streams' messages."""
-    from pallas_bus.transport.access import public_key
-
     yield f"    # {SYSTEM}"
-    yield from (f"    {{ nkey: {public_key(seed)} }}" for seed in seeds.valid(SYSTEM))
+    yield from (f"    {{ nkey: {key} }}" for key in keys.public_keys(SYSTEM))
 
 
 def _user(user: BrokerUser, public: str) -> Iterator[str]:

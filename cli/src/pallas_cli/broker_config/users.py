@@ -66,6 +66,12 @@ class Seeds:
         if self._old(name).exists():
             yield self._old(name).read_text("ascii").strip()
 
+    def public_keys(self, name: str) -> Iterator[str]:
+        """The public keys of a user's valid seeds."""
+        from pallas_bus.transport.access import public_key
+
+        return map(public_key, self.valid(name))
+
     def _old(self, name: str) -> Path:
         return self.path(name).with_name(f"{name}{SEED}{OLD}")
 

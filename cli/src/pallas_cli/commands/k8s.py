@@ -1,30 +1,120 @@
-"""`pallas k8s`: Kubernetes manifests generated from team folders."""
+"""`pallas k8s`: the platform and its teams in a Kubernetes cluster, made of manifests and team folders."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Kubernetes manifests generated from team folders.")
+from pallas_cli.refused import Refused
+
+if TYPE_CHECKING:
+    from pallas_cli.k8s.plan import Planner
+
+app = typer.Typer(no_args_is_help=True, help="The platform and its teams in a Kubernetes cluster.")
+
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders.")]
+Manifests = Annotated[
+    str,
+    typer.Option(
+        "--manifests", "-m", help="Overlay of deploy/k8s, file of manifests, or - for the output of `helm template`."
+    ),
+]
+Broker = Annotated[
+    Path | None,
+    typer.Option("--broker", help="Folder of `make secrets`, which has the seeds of users. [default: the cluster's]"),
+]
+Claims = Annotated[
+    list[str] | None,
+    typer.Option("--claim", metavar="TEAM=NAME", help="Volume claim that has the folder of a team. May be repeated."),
+]
+OnlyTeams = Annotated[
+    bool, typer.Option("--only-teams", help="Leave out what does not follow from these teams, for the CI of a team.")
+]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Remove the teams without a folder here, and the rights of agents that left.")
+]
 
 
 @app.callback()
 def about() -> None:
-    """Kubernetes manifests generated from team folders."""
+    """The platform and its teams in a Kubernetes cluster."""
 
 
 @app.command()
-def scaledobject(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Team folders that one worker hosts together.")
-    ],
-    name: Annotated[str, typer.Option(help="Name of the workers' Deployment.")] = "agent-worker",
-    namespace: Annotated[str, typer.Option(help="Namespace of the broker.")] = "pallas",
-    slots: Annotated[int, typer.Option(min=1, help="Slots of each worker (PALLAS_SLOTS).")] = 64,
-    least: Annotated[int, typer.Option("--min", min=0, help="Minimum number of workers.")] = 0,
-    most: Annotated[int, typer.Option("--max", min=1, help="Maximum number of workers.")] = 10,
-) -> None:
-    """Print the KEDA ScaledObject that scales the workers of these teams by their queued turns."""
-    from pallas_cli.agents.scaled_object import Scaling, scaled_object
+def render(folders: Folders, manifests: Manifests, broker: Broker, claim: Claims = None) -> None:
+    """Print all objects, with the values of Secrets, and ask no cluster. Helm can run this as a post-renderer."""
+    import yaml
 
-    print(scaled_object(folders, Scaling(name, namespace, slots, least, most)), end="")
+    planner = _planner(folders, manifests, broker, claim, cluster=False)
+    print(yaml.safe_dump_all(planner.plan().objects, sort_keys=False, width=120), end="")
+
+
+@app.command()
+def diff(
+    folders: Folders,
+    manifests: Manifests,
+    broker: Broker = None,
+    claim: Claims = None,
+    only_teams: OnlyTeams = False,
+    prune: Prune = False,
+) -> None:
+    """Print what `apply` would change in the cluster. Exit code 1 if anything."""
+    from pallas_cli.k8s import apply
+
+    changes = apply.preview(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune))
+    print(changes, end="")
+    raise typer.Exit(1 if changes else 0)
+
+
+@app.command("apply")
+def apply_all(
+    folders: Folders,
+    manifests: Manifests,
+    broker: Broker = None,
+    claim: Claims = None,
+    only_teams: OnlyTeams = False,
+    prune: Prune = False,
+) -> None:
+    """Bring the cluster to what manifests and team folders say. The same again changes nothing.
+
+    Brokers take up new users by themselves, workers a changed folder. A team that is pruned keeps its users until its
+    workers have finished their turns.
+    """
+    from pallas_cli.k8s import apply
+
+    for line in apply.carry_out(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)):
+        print(line, end="", flush=True)
+
+
+def _planner(
+    folders: list[Path],
+    manifests: str,
+    broker: Path | None,
+    claims: list[str] | None,
+    *,
+    cluster: bool = True,
+    only_teams: bool = False,
+    prune: bool = False,
+) -> "Planner":
+    from pallas_cli.k8s import kubectl
+    from pallas_cli.k8s.folders import read_folders
+    from pallas_cli.k8s.plan import Planner
+
+    if only_teams and prune:
+        raise Refused("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
+    given = sys.stdin.read() if manifests == "-" else ""
+    teams = read_folders(folders, dict(_claim(each) for each in claims or ()))
+    get = kubectl.get if cluster else _nothing
+    return Planner(kubectl.read_manifests(manifests, given), teams, get, broker, prune, only_teams)
+
+
+def _claim(given: str) -> tuple[str, str]:
+    team, _, name = given.partition("=")
+    if not team or not name:
+        raise Refused(f"--claim {given!r} is not TEAM=NAME")
+    return team, name
+
+
+def _nothing(kind: str, name: str, namespace: str) -> None:
+    """No cluster is asked."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from health_monitor.broker.measure_depths import measure_depths
 from health_monitor.broker.monitoring import TIMEOUT
+from health_monitor.broker.measure_teams import measure_teams
 from health_monitor.broker.publications import Publications
 from health_monitor.broker.turn_queue import TurnQueue
 from health_monitor.broker.watch_servers import WatchServers
@@ -70,8 +71,9 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         stack.push_async_callback(mcp.close)
         publications = Publications(bus, settings.probe_interval, health, probes)
         model = ModelProbe(http, settings.probe_timeout)
+        folders = TeamFolders(settings.teams, os.environ, metrics.folder_read)
         monitor = Monitor(
-            addresses=TeamFolders(settings.teams, os.environ, metrics.folder_read),
+            addresses=folders,
             probes=SharedProbes(mcp, model, publications, metrics),
             queue=TurnQueue(bus),
             publications=publications,
@@ -82,6 +84,8 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         agents.on_change(monitor.agent_changed)
         workers.on_change(monitor.worker_changed)
         process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
+        await folders.reload()
+        process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics, settings.measure_interval)))
         async with _started(bus, monitor, process) as service:
             yield service
 

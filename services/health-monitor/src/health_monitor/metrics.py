@@ -24,6 +24,7 @@ class Metrics:
     folder_faults: Gauge
     turns_waiting: Gauge
     turns_running: Gauge
+    team_slots: Gauge
     stream_messages: Gauge
     stream_bytes: Gauge
     broker: BrokerMetrics
@@ -60,6 +61,12 @@ class Metrics:
             self.turns_waiting.labels(*agent).set(depth.waiting)
             self.turns_running.labels(*agent).set(depth.running)
 
+    def teams_read(self, slots: Mapping[str, int]) -> None:
+        """Show how many slots these teams need, and no others."""
+        self.team_slots.clear()
+        for team, wanted in slots.items():
+            self.team_slots.labels(team).set(wanted)
+
     def streams_read(self, depths: Mapping[str, StreamDepth]) -> None:
         """Show these streams, and no others."""
         for metric in (self.stream_messages, self.stream_bytes):
@@ -85,6 +92,9 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge("pallas_team_folder_faults", "Faults found in a team folder", ["folder"], registry=registry),
         Gauge("pallas_queue_turns_waiting", "Turns that no worker has yet", AGENT, registry=registry),
         Gauge("pallas_queue_turns_running", "Turns that a worker has", AGENT, registry=registry),
+        Gauge(
+            "pallas_team_slots_wanted", "Slots that a team's workers need for its turns", ["team"], registry=registry
+        ),
         Gauge("pallas_stream_messages", "Messages in a stream of the broker", ["stream"], registry=registry),
         Gauge("pallas_stream_bytes", "Size of a stream of the broker", ["stream"], registry=registry),
         make_broker_metrics(registry),

@@ -28,4 +28,7 @@ class MonitorSettings(Settings):
     )
     probe_interval: float = Field(15.0, gt=0, description="seconds between two probes of a dependency")
     probe_timeout: float = Field(3.0, gt=0, description="seconds after which a dependency counts as unreachable")
+    measure_interval: float = Field(
+        2.0, gt=0, description="seconds between two measurements of the slots that teams need"
+    )
     probe_slow: float = Field(2.0, gt=0, description="seconds after which an answer counts as slow")

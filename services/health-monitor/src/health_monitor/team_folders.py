@@ -52,6 +52,14 @@ class TeamFolders:
         """The provider of that key, or None."""
         return self._providers.get(key)
 
+    @property
+    def limits(self) -> dict[str, dict[str, int | None]]:
+        """The `max_concurrency` of each agent, by team."""
+        return {
+            team.name: {name: agent.limits.max_concurrency for name, agent in team.agents.items()}
+            for team in self._teams.values()
+        }
+
     async def _read(self, path: Path) -> None:
         try:
             self._teams[path] = await asyncio.to_thread(self._load, path)

@@ -1,9 +1,9 @@
 """Reads and checks team folders. Knows nothing of workers, brokers, or how agents are executed."""
 
 from pallas_teams.changes import FolderChanges
-from pallas_teams.digest import folder_digest
+from pallas_teams.digest import folder_digest, folder_files
 from pallas_teams.faults import Fault, TeamFaults
-from pallas_teams.loader import load_team, load_teams
+from pallas_teams.loader import SECRETS_FILE, load_team, load_teams
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -17,6 +17,7 @@ from pallas_teams.model import (
 )
 
 __all__ = [
+    "SECRETS_FILE",
     "AgentConfig",
     "Fault",
     "FolderChanges",
@@ -29,6 +30,7 @@ __all__ = [
     "TeamFaults",
     "TeamFolder",
     "folder_digest",
+    "folder_files",
     "load_team",
     "load_teams",
     "reveal",

@@ -15,7 +15,7 @@ def folder_digest(folder: Path) -> str:
     files are links into them.
     """
     digest = hashlib.sha256()
-    for path in sorted(_files(folder)):
+    for path in sorted(folder_files(folder)):
         name = path.relative_to(folder).as_posix()
         content = _content_digest(path)
         if content is not None:
@@ -23,7 +23,8 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def folder_files(folder: Path) -> Iterator[Path]:
+    """The files below `folder` that belong to the team, as `folder_digest` counts them."""
     for parent, folders, files in folder.walk():
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("..")]
         yield from (parent / name for name in files if not name.endswith(".pyc"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import count_by_subject
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
@@ -43,6 +44,20 @@ async def queue_depths(bus: Bus) -> dict[tuple[str, str], QueueDepth]:
                 depth = QueueDepth(consumer["num_pending"], consumer["num_ack_pending"])
                 found[ids["team"], ids["agent"]] = depth
         offset, total = offset + max(1, len(consumers)), page["total"]
+    return found
+
+
+async def queued_turns(bus: Bus) -> dict[tuple[str, str], int]:
+    """How many turns of each agent wait or run, by team and agent; also of agents that were never hosted.
+
+    Raises:
+        Unavailable: the broker does not answer, or there is no queue yet.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for subject, count in (await count_by_subject(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())).items():
+        if ids := TURN_REQUESTED.template.parse(subject):
+            agent = ids["team"], ids["agent"]
+            found[agent] = found.get(agent, 0) + count
     return found
 
 

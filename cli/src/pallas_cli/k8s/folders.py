@@ -1,0 +1,129 @@
+"""Team folders as a ConfigMap each, and a Secret for the file of secrets.
+
+Variables that a folder names need no values here: pods have them. Nested files are mounted under their own paths.
+"""
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pallas_cli.k8s.hosted import HostedTeam, slug_of
+from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata, secret
+from pallas_cli.refused import Refused
+from pallas_teams import SECRETS_FILE, TeamFaults, TeamFolder, folder_files, load_teams
+from pallas_teams.providers import PROVIDERS
+
+_VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)\}")
+_UNSET = "https://unset.invalid"
+"""The value of a variable that only pods have. It passes where a folder needs an address or a key."""
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_PRIVATE_KEY = b"PRIVATE KEY-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A team, its files by path, and its secrets.
+
+    `claim` is the volume claim that has the folder, if no ConfigMap brings it.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    files: Mapping[str, bytes]
+    secrets: bytes | None = None
+    claim: str | None = None
+
+    @property
+    def hosted(self) -> HostedTeam:
+        """The team as pods see it."""
+        return HostedTeam(self.name, self.agents, self._volume())
+
+    def _volume(self) -> Object:
+        if self.claim is not None:
+            return {"persistentVolumeClaim": {"claimName": self.claim, "readOnly": True}}
+        name: Object = {"name": f"team-{slug_of(self.name)}"}
+        nested = any("/" in path for path in self.files)
+        items = {"items": [{"key": _key(path), "path": path} for path in self.files]} if nested else {}
+        return {"projected": {"sources": [{"configMap": name | items}, {"secret": name | {"optional": True}}]}}
+
+    def objects(self, namespace: str) -> Iterator[Object]:
+        """The ConfigMap, and the Secret if there are secrets."""
+        about = metadata(f"team-{slug_of(self.name)}", namespace, slug_of(self.name))
+        if self.claim is None:
+            yield config_map(about, *_texts_and_binaries(self.files))
+        if self.secrets is not None:
+            yield secret(about, {SECRETS_FILE: b64encode(self.secrets).decode()})
+
+
+def read_folders(folders: Sequence[Path], claims: Mapping[str, str]) -> list[Team]:
+    """Read and check team folders. `claims` are the volume claims that have the folders of some teams.
+
+    Raises:
+        Refused: a folder has faults, or does not fit into a ConfigMap.
+    """
+    try:
+        found = load_teams(folders, _environment(folders))
+    except TeamFaults as error:
+        raise Refused(*map(str, error.faults)) from error
+    if unknown := claims.keys() - {team.name for team in found}:
+        raise Refused(f"a claim is given for {', '.join(sorted(unknown))}, of which there is no folder")
+    return [_team(each, claims.get(each.name)) for each in found]
+
+
+def _team(team: TeamFolder, claim: str | None) -> Team:
+    files = {path.relative_to(team.folder).as_posix(): path.read_bytes() for path in _shown(team.folder)}
+    secrets = files.pop(SECRETS_FILE, None)
+    if claim is None:
+        _check_files(team.name, files)
+    return Team(team.name, tuple(team.agents), files, secrets, claim)
+
+
+def _check_files(team: str, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        if not _KEY.fullmatch(_key(path)):
+            raise Refused(f"team {team}: no ConfigMap can hold a file of the name {path!r}")
+        if _PRIVATE_KEY in content:
+            raise Refused(f"team {team}: {path} has a private key, and a ConfigMap is no place for secrets")
+    size = sum(len(path) + len(content) for path, content in files.items())
+    if size > LARGEST:
+        largest = sorted(files, key=lambda path: -len(files[path]))[:3]
+        raise Refused(
+            f"team {team}: its files have {size} bytes, and a ConfigMap holds {LARGEST}; the largest are "
+            + ", ".join(f"{path} ({len(files[path])})" for path in largest),
+            f"keep them elsewhere, or give the folder to pods by a volume: --claim {team}=NAME (deploy/README.md)",
+        )
+
+
+def _texts_and_binaries(files: Mapping[str, bytes]) -> tuple[dict[str, str], dict[str, str]]:
+    """The files by key, those that are not UTF-8 in base64."""
+    texts, binaries = dict[str, str](), dict[str, str]()
+    for path, content in files.items():
+        try:
+            texts[_key(path)] = content.decode()
+        except UnicodeDecodeError:
+            binaries[_key(path)] = b64encode(content).decode()
+    return texts, binaries
+
+
+def _shown(folder: Path) -> list[Path]:
+    """The files of a folder without hidden ones, which are for tools."""
+    return sorted(
+        path
+        for path in folder_files(folder)
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def _key(path: str) -> str:
+    return path.replace("/", "..")
+
+
+def _environment(folders: Sequence[Path]) -> dict[str, str]:
+    texts = (path.read_text("utf-8", errors="replace") for folder in folders for path in folder.glob("*.yaml"))
+    named = {name for text in texts for name in _VARIABLE.findall(text)}
+    named |= {provider.variable for provider in PROVIDERS.values() if provider.variable}
+    return dict.fromkeys(named, _UNSET) | dict(os.environ)

@@ -1,0 +1,94 @@
+"""Speaks to a cluster through `kubectl`, with the context, credentials and proxies that it is configured with."""
+
+import asyncio
+import json
+from asyncio.subprocess import PIPE
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from pallas_cli.k8s.objects import Object
+from pallas_cli.refused import Refused
+
+MANAGER = "pallas"
+"""The owner of the fields that are applied."""
+
+_AS_OWNER = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}", "--filename=-")
+
+
+def read_manifests(path: str, given: str) -> list[Object]:
+    """The manifests of a kustomization (a folder), of a file, or those in `given` (`-`).
+
+    Raises:
+        Refused: kubectl cannot build the folder, or these are no manifests.
+    """
+    if path != "-":
+        source = Path(path)
+        given = kubectl("kustomize", path) if source.is_dir() else _text(source)
+    try:
+        found = [each for each in yaml.safe_load_all(given) if each is not None]
+    except yaml.YAMLError as error:
+        raise Refused(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
+    if not found or not all(isinstance(each, dict) and "kind" in each and "metadata" in each for each in found):
+        raise Refused(f"{path}: no manifests of Kubernetes")
+    return found
+
+
+def get(kind: str, name: str, namespace: str) -> Object | None:
+    """An object of the cluster."""
+    said = kubectl("get", kind, name, f"--namespace={namespace}", "--ignore-not-found", "--output=json")
+    return json.loads(said) if said.strip() else None
+
+
+def names(kind: str, selector: str, namespace: str) -> list[str]:
+    """The names of the objects that a selector finds, as `KIND/NAME`."""
+    return kubectl("get", kind, f"--namespace={namespace}", f"--selector={selector}", "--output=name").split()
+
+
+def apply(objects: Sequence[Object]) -> str:
+    """Apply the objects in their order, and return what kubectl says of each."""
+    return kubectl("apply", *_AS_OWNER, given=_written(objects))
+
+
+def diff(objects: Sequence[Object]) -> str:
+    """What applying would change; empty if nothing. The values of Secrets are masked."""
+    return kubectl("diff", *_AS_OWNER, given=_written(objects), accepted=(0, 1))
+
+
+def delete(things: Sequence[str], namespace: str, *, within: float) -> str:
+    """Delete objects (`KIND/NAME`) and wait until they, and pods that they own, are gone. `within` is in seconds."""
+    waiting = ("--cascade=foreground", "--wait", f"--timeout={within:.0f}s", "--ignore-not-found")
+    return kubectl("delete", *things, f"--namespace={namespace}", *waiting)
+
+
+def kubectl(*words: str, given: str = "", accepted: Sequence[int] = (0,)) -> str:
+    """Run kubectl, and return its output.
+
+    Raises:
+        Refused: it is not installed, or it failed; with what it said.
+    """
+    code, said, wrong = asyncio.run(_run(words, given.encode()))
+    if code not in accepted or (code and not said):
+        raise Refused(f"kubectl {words[0]} failed:", *wrong.strip().splitlines(), code=1)
+    return said
+
+
+async def _run(words: Sequence[str], given: bytes) -> tuple[int | None, str, str]:
+    try:
+        process = await asyncio.create_subprocess_exec("kubectl", *words, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    except FileNotFoundError as error:
+        raise Refused("kubectl is not installed, or not on PATH") from error
+    said, wrong = await process.communicate(given)
+    return process.returncode, said.decode(), wrong.decode()
+
+
+def _written(objects: Sequence[Object]) -> str:
+    return yaml.safe_dump_all(objects, sort_keys=False, width=120)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"cannot read {path}: {error}") from error

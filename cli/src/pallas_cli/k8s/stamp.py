@@ -1,0 +1,85 @@
+"""Makes an object for each team out of the manifests that are for each team, and mounts all teams where all are read.
+
+The manifests name one team, `team`: its ConfigMap, its folder `/teams/team`, its label in the trigger of the
+autoscaler, and the Secret with the seed of its workers. What is made of them names a real team.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from hashlib import sha256
+
+from pallas_cli.k8s.hosted import HostedTeam
+from pallas_cli.k8s.objects import FOR_EACH, MIGRATION, TEAM, Object
+
+_MANIFEST = "team"
+_FOLDERS = "/teams"
+
+
+def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam]) -> Iterator[Object]:
+    """The objects of all teams."""
+    for manifest in manifests:
+        if manifest["metadata"].get("annotations", {}).get(FOR_EACH) == _MANIFEST:
+            yield from (_of_team(deepcopy(manifest), team) for team in teams)
+        elif manifest["kind"] == "Job":
+            yield _named_by_content(deepcopy(manifest))
+        else:
+            yield _with_all(deepcopy(manifest), teams)
+
+
+def _of_team(made: Object, team: HostedTeam) -> Object:
+    about, spec = made["metadata"], made["spec"]
+    about["name"] = f"{about['name']}-{team.slug}"
+    del about["annotations"][FOR_EACH]
+    if not about["annotations"]:
+        del about["annotations"]
+    about.setdefault("labels", {})[TEAM] = team.slug
+    if "selector" in spec:
+        spec["selector"]["matchLabels"][TEAM] = team.slug
+    if "scaleTargetRef" in spec:
+        spec["scaleTargetRef"]["name"] += f"-{team.slug}"
+        for trigger in spec["triggers"]:
+            where = trigger["metadata"]
+            where["valueLocation"] = where["valueLocation"].replace('team="team"', f"team={json.dumps(team.name)}")
+    if "template" in spec:
+        spec["template"]["metadata"]["labels"][TEAM] = team.slug
+        _own_seed(spec["template"]["spec"], team)
+        _mount(spec["template"]["spec"], [team])
+    return made
+
+
+def _own_seed(pod: Object, team: HostedTeam) -> None:
+    """Take the seed from the Secret of the team's own workers."""
+    for source in (source for volume in pod["volumes"] for source in volume.get("projected", {}).get("sources", ())):
+        if source.get("secret", {}).get("name") == "agent-worker":
+            source["secret"]["name"] += f"-{team.slug}"
+
+
+def _with_all(made: Object, teams: Sequence[HostedTeam]) -> Object:
+    if made["kind"] in ("Deployment", "StatefulSet"):
+        _mount(made["spec"]["template"]["spec"], teams)
+    return made
+
+
+def _mount(pod: Object, teams: Sequence[HostedTeam]) -> None:
+    """Mount these teams where the manifest mounts `team`, each under its own name."""
+    if not any(volume["name"] == _MANIFEST for volume in pod.get("volumes", ())):
+        return
+    pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != _MANIFEST]
+    pod["volumes"] += [{"name": f"team-{team.slug}", **team.volume} for team in teams]
+    for container in pod["containers"]:
+        mounts = [mount for mount in container["volumeMounts"] if mount["name"] != _MANIFEST]
+        container["volumeMounts"] = mounts + [
+            {"name": f"team-{team.slug}", "mountPath": f"{_FOLDERS}/{team.name}", "readOnly": True} for team in teams
+        ]
+        for variable in container["env"]:
+            if variable["name"] == "PALLAS_TEAMS":
+                variable["value"] = ":".join(f"{_FOLDERS}/{team.name}" for team in teams)
+
+
+def _named_by_content(job: Object) -> Object:
+    """A Job under a name of its content, since a Job cannot be changed."""
+    digest = sha256(json.dumps(job["spec"], sort_keys=True).encode()).hexdigest()[:8]
+    job["metadata"]["name"] += f"-{digest}"
+    job["metadata"].setdefault("labels", {})[MIGRATION] = "true"
+    return job

@@ -1,0 +1,91 @@
+"""The broker's users in a cluster, as the ConfigMap `broker-users`: public keys and subjects, and no secret.
+
+Beside `users.conf` it has what that was made of, so that a team can be added by whoever has only that team's folder. An
+agent that has left its folder keeps its rights until teams are pruned: its worker may still be finishing a turn.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pallas_cli.broker_config.text import users_text
+from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
+from pallas_cli.broker_config.write import READABLE
+from pallas_cli.k8s.hosted import HostedTeam
+from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata
+from pallas_cli.refused import Refused
+
+NAME = "broker-users"
+_USERS, _STATE = "users.conf", "users.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUsers:
+    """What a cluster's broker knows: public keys by user, and teams by name."""
+
+    keys: Mapping[str, Sequence[str]]
+    teams: Mapping[str, HostedTeam]
+
+    @classmethod
+    def of(cls, stored: Object) -> Self:
+        """What the ConfigMap says."""
+        state = json.loads(stored["data"][_STATE])
+        teams = {name: HostedTeam(name, tuple(it["agents"]), it["volume"]) for name, it in state["teams"].items()}
+        return cls(state["keys"], teams)
+
+    def public_keys(self, name: str) -> Iterable[str]:
+        """The keys of a user."""
+        return self.keys.get(name, ())
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSeeds:
+    """The seeds that `make secrets` or `pallas broker config` keeps in a folder."""
+
+    folder: Path
+
+    def has(self, user: str) -> bool:
+        """Whether the folder has a seed of this user.
+
+        Raises:
+            Refused: the folder has no seeds at all.
+        """
+        return self._seeds.path(user).exists()
+
+    def seed(self, user: str) -> str:
+        """The seed of a user, made once."""
+        return self._seeds.kept(user)
+
+    def keys(self, users: Iterable[str]) -> dict[str, list[str]]:
+        """The public keys of these users, whose seeds are made once."""
+        return {user: list(self._seeds.public_keys(user)) for user in users}
+
+    @property
+    def _seeds(self) -> Seeds:
+        seeds = Seeds(self.folder / "secrets" / "nats", READABLE)
+        if not seeds.folder.is_dir():
+            raise Refused(f"{self.folder} has no seeds of a broker: run `make secrets` first")
+        return seeds
+
+
+def worker_user(team: str) -> str:
+    """The user of a team's workers."""
+    return WorkerTeams({team: ()}).user
+
+
+def users_object(known: KnownUsers, namespace: str) -> Object:
+    """The ConfigMap.
+
+    Raises:
+        Refused: there are too many agents for one.
+    """
+    users = broker_users([WorkerTeams({name: team.agents}) for name, team in sorted(known.teams.items())])
+    text = users_text(users, known)
+    teams = {name: {"agents": sorted(team.agents), "volume": team.volume} for name, team in known.teams.items()}
+    keys = {name: list(known.public_keys(name)) for name in (*(user.name for user in users), SYSTEM)}
+    state = json.dumps({"keys": keys, "teams": teams}, indent=1, sort_keys=True)
+    if (size := len(text) + len(state)) > LARGEST:
+        raise Refused(f"the broker's users have {size} bytes, and a ConfigMap holds {LARGEST}")
+    return config_map(metadata(NAME, namespace), {_USERS: text, _STATE: state})

@@ -11,8 +11,8 @@ import httpx
 from starlette.types import ASGIApp
 
 from health_monitor.broker.measure_depths import measure_depths
-from health_monitor.broker.monitoring import TIMEOUT
 from health_monitor.broker.measure_teams import measure_teams
+from health_monitor.broker.monitoring import TIMEOUT
 from health_monitor.broker.publications import Publications
 from health_monitor.broker.turn_queue import TurnQueue
 from health_monitor.broker.watch_servers import WatchServers

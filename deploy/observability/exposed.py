@@ -30,6 +30,7 @@ GAUGES: dict[str, Together] = {
     "pallas_queue_turns_running": "max",
     "pallas_stream_messages": "max",
     "pallas_stream_bytes": "max",
+    "pallas_spending_lag_seconds": "min",
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
     "pallas_pool_connected_agents": "sum",

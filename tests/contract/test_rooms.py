@@ -58,7 +58,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("app", "__main__"),
     ),
     "team_lifecycle": (("",), ("lookups",), ("changes", "handlers"), ("http",), ("app", "__main__")),
-    "health_monitor": (("",), ("broker",), ("probes",), ("judging",), ("app", "__main__")),
+    "health_monitor": (("",), ("broker", "spending"), ("probes",), ("judging",), ("app", "__main__")),
     "library_search": (("",), ("reading",), ("store",), ("handlers",), ("mcp",), ("http",), ("app", "__main__")),
     "workspaces": (
         ("",),

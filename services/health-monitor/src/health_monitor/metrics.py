@@ -25,6 +25,7 @@ class Metrics:
     turns_running: Gauge
     stream_messages: Gauge
     stream_bytes: Gauge
+    spending_lag: Gauge
 
     def probed(self, result: ProbeResult) -> None:
         """Show a result. What a worker reports of its own servers took no time here."""
@@ -85,4 +86,5 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge("pallas_queue_turns_running", "Turns that a worker has", AGENT, registry=registry),
         Gauge("pallas_stream_messages", "Messages in a stream of the broker", ["stream"], registry=registry),
         Gauge("pallas_stream_bytes", "Size of a stream of the broker", ["stream"], registry=registry),
+        Gauge("pallas_spending_lag_seconds", "Age of what budgets know of the log", registry=registry),
     )

@@ -20,6 +20,7 @@ type Together = Literal["sum", "max", "min"]
 GAUGES: dict[str, Together] = {
     "pallas_ready": "sum",
     "pallas_turns_in_flight": "sum",
+    "pallas_budget_used_ratio": "max",
     "pallas_worker_slots": "sum",
     "pallas_worker_busy_slots": "sum",
     "pallas_probe_up": "min",

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.requirements import requirement
 
-from health_monitor.spending import fold as folding
 from health_monitor.spending.fold import Key, SpendingFold
+from pallas_bus.history import spending
 from pallas_contracts.costs import Cost, Spending
 from pallas_contracts.turns import ModelCalled, Step, TurnEvents
 
@@ -114,7 +114,7 @@ def test_sums_of_a_log_that_was_lost_or_is_an_older_copy_count_on() -> None:
 
 
 def test_only_so_many_attempts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "MOST_ATTEMPTS", 2)
+    monkeypatch.setattr(spending, "MOST_ATTEMPTS", 2)
     fold = folded(
         [message("t1", called(1)), message("t2", called(1)), message("t1", called(2)), message("t3", called(1))]
     )

@@ -5,10 +5,12 @@ order. A day is a day in UTC. A caller is `type:id` of its principal.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 
+from pallas_contracts.bounds import reason_of
+from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 
@@ -66,6 +68,18 @@ class GrantedBudget(Budget):
     name: Token
     caller: str | None = None
     set_at: datetime
+
+
+def granted_budget(**fields: Any) -> GrantedBudget:
+    """The budget with these fields.
+
+    Raises:
+        Rejected: one is invalid; the message names it.
+    """
+    try:
+        return GrantedBudget.model_validate(fields)
+    except ValidationError as error:
+        raise Rejected(reason_of(error)) from error
 
 
 class Spending(Message):

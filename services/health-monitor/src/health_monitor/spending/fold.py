@@ -1,19 +1,15 @@
 """Adds up what calls of models have cost, by day, team and caller.
 
-Each sum knows the position in the log up to which it counts, so the log may be read again from any earlier position:
-every call counts once. An event can be in the log twice, because a worker sends again what may be lost; it is known by
-its turn, attempt and number.
+Each sum knows the position in the log up to which it counts, so the log may be read again from any earlier
+position: every call counts once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pallas_bus.history.spending import spending_of
+from pallas_bus.history.spending import NewCalls, spending_of
 from pallas_contracts.costs import Spending
-from pallas_contracts.turns import ModelCalled, TurnEvents
-
-MOST_ATTEMPTS = 100_000
-"""Attempts whose calls are remembered. A call that is sent again after that many others would count twice."""
+from pallas_contracts.turns import TurnEvents
 
 type Key = tuple[str, str, str]
 """Day, team and caller."""
@@ -27,7 +23,7 @@ class SpendingFold:
     since: str
     entries: dict[Key, Spending] = field(default_factory=dict["Key", Spending])
     changed: set[Key] = field(default_factory=set["Key"])
-    _seen: dict[tuple[str, int], int] = field(default_factory=dict["tuple[str, int]", int])
+    _calls: NewCalls = field(default_factory=NewCalls)
 
     def load(self, stored: Mapping[Key, Spending], last: int) -> None:
         """Begin with what is stored. `last` is the last position of the log: it may be a new one, or an older copy."""
@@ -38,7 +34,7 @@ class SpendingFold:
     def take(self, position: int, message: TurnEvents) -> None:
         """Count the calls of models in a message of the log. Messages come in the order of the log."""
         spent: dict[Key, Spending] = {}
-        for call in self._new(message):
+        for call in self._calls.of(message):
             one = spending_of(message.team, call)
             key = one.day, one.team, one.caller
             if one.day >= self.since:
@@ -54,18 +50,3 @@ class SpendingFold:
         self.since = day
         self.entries = {key: entry for key, entry in self.entries.items() if key[0] >= day}
         self.changed = {key for key in self.changed if key[0] >= day}
-
-    def _new(self, message: TurnEvents) -> Iterator[ModelCalled]:
-        """The calls that have not been in the log before."""
-        calls = [event for event in message.events if isinstance(event, ModelCalled)]
-        if not calls:
-            return
-        attempt = message.turn_id, message.attempt
-        seen = self._seen.pop(attempt, 0)  # and in again behind all others: the first one is the least recent
-        for call in calls:
-            if not seen >> call.seq & 1:
-                yield call
-            seen |= 1 << call.seq
-        self._seen[attempt] = seen
-        if len(self._seen) > MOST_ATTEMPTS:
-            del self._seen[next(iter(self._seen))]

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from health_monitor.spending.fold import Key, SpendingFold
+from pallas_bus.history.spending import with_calls
 from pallas_bus.history.windows import position_at
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.follow import follow
@@ -23,14 +24,12 @@ from pallas_contracts.catalog import SPENDING, TURN_EVENT, TURN_LOG
 from pallas_contracts.costs import day_of
 from pallas_contracts.errors import Conflict, PallasError, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import TurnEvents, caller_token
+from pallas_contracts.turns import caller_token
 
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between two reads of the log, and between two writes of what has changed."""
-
-_CALLED = b'"model_called"'
 
 
 class KeepSpending:
@@ -71,11 +70,11 @@ class KeepSpending:
     async def take(self, record: Record) -> None:
         """Count the calls in a message of the log. One that cannot be read is left out."""
         fold = self._current()
-        if _CALLED in record.data:
-            try:
-                fold.take(record.seq, TurnEvents.model_validate_json(record.data))
-            except ValidationError:
-                log.warning("unreadable events", extra={"subject": record.subject})
+        try:
+            if (message := with_calls(record)) is not None:
+                fold.take(record.seq, message)
+        except ValidationError:
+            log.warning("unreadable events", extra={"subject": record.subject})
         self._after = record.seq
 
     def caught_up(self) -> None:

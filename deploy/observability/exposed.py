@@ -19,6 +19,7 @@ type Together = Literal["sum", "max", "min"]
 
 GAUGES: dict[str, Together] = {
     "pallas_ready": "sum",
+    "pallas_build_info": "max",
     "pallas_turns_in_flight": "sum",
     "pallas_budget_used_ratio": "max",
     "pallas_worker_slots": "sum",

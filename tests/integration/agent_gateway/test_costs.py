@@ -168,11 +168,11 @@ async def test_two_processes_and_a_restart_count_each_call_once(lab: Lab, bus: C
     async with folding(bus, url) as keeper:
         assert (await lab.spending(6)).calls == 6
         await eventually(lambda: keeper.lag < 1)
-    ids = {"day": spent.day, "team": spent.team, "caller": caller_token(spent.caller)}
-    stored = await get(lab.platform.bus, SPENDING, **ids)
+    token = caller_token(spent.caller)
+    stored = await get(lab.platform.bus, SPENDING, day=spent.day, team=spent.team, caller=token)
     assert stored is not None
     nothing = Spending(day=spent.day, team=spent.team, caller=spent.caller)
-    await put(lab.platform.bus, SPENDING, nothing, **ids)
+    await put(lab.platform.bus, SPENDING, nothing, day=spent.day, team=spent.team, caller=token)
     async with folding(bus, url):
         assert await lab.spending(6) == stored, "what is lost is made again from the log"
 

@@ -1,7 +1,7 @@
 """Budgets: which ones apply to a call, when they are used up, and what a turn may spend."""
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ class Lab:
     """The budgets of one process, without a broker."""
 
     def __init__(self) -> None:
-        nowhere = cast("Any", None)
+        nowhere: Any = None
         self.budgets = Budgets(Table(nowhere, BUDGETS), Table(nowhere, SPENDING), lambda: self.now)
         self.now = NOW
         self.position = 0

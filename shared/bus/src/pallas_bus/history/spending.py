@@ -72,7 +72,7 @@ def spending_of(team: str, call: ModelCalled) -> Spending:
 async def read_calls(
     bus: Bus, *, since: datetime | None = None, until: datetime | None = None, **ids: str
 ) -> AsyncGenerator[tuple[TurnEvents, ModelCalled]]:
-    """Yield the calls whose messages were stored from `since` to before `until`; with `ids`, of one team, agent or turn.
+    """Yield the calls that were stored from `since` to before `until`; with `ids`, of one team, agent or turn.
 
     Raises:
         Unavailable: the broker does not answer.

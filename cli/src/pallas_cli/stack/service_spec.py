@@ -9,6 +9,7 @@ from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import answers_ok
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
+from pallas_cli.stack.revision import revision
 
 SERVERS, TOOLS, SERVICES = range(3)
 """The stages of a stop: services first, then the tools that turns call, then the servers."""
@@ -68,6 +69,7 @@ def common_variables(plan: Plan) -> dict[str, str]:
     """The variables of every process. A log level of the user's environment is kept."""
     return {
         "PALLAS_NATS_URL": plan.nats_url,
+        "PALLAS_REVISION": os.environ.get("PALLAS_REVISION") or revision(),
         "PALLAS_DRAIN_SECONDS": f"{plan.drain_seconds:g}",
         "PALLAS_LOG_LEVEL": os.environ.get("PALLAS_LOG_LEVEL") or "INFO",
         "PALLAS_LOG_FORMAT": "json",

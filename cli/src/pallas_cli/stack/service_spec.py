@@ -48,6 +48,7 @@ def service(
             env={
                 **inherited(),
                 **common_variables(plan),
+                "PALLAS_REVISION": os.environ.get("PALLAS_REVISION") or await revision(),
                 **_user(plan, name),
                 "PALLAS_HOST": LOOPBACK,
                 "PALLAS_PORT": str(bound),
@@ -69,7 +70,6 @@ def common_variables(plan: Plan) -> dict[str, str]:
     """The variables of every process. A log level of the user's environment is kept."""
     return {
         "PALLAS_NATS_URL": plan.nats_url,
-        "PALLAS_REVISION": os.environ.get("PALLAS_REVISION") or revision(),
         "PALLAS_DRAIN_SECONDS": f"{plan.drain_seconds:g}",
         "PALLAS_LOG_LEVEL": os.environ.get("PALLAS_LOG_LEVEL") or "INFO",
         "PALLAS_LOG_FORMAT": "json",

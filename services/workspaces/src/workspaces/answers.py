@@ -353,7 +353,8 @@ type BarKind = Literal[
 class Bar(Shape):
     """One row of a waterfall. `after_ms` is counted from the request; `took_ms` None: it has not ended, or is a moment.
 
-    `parent` is the `id` of the bar that contains it. `cost_nanos` is billionths of `currency`. `turn_id` leads to the turn of a sub-agent of the platform.
+    `parent` is the `id` of the bar that contains it. `turn_id` leads to the turn of a sub-agent of the platform.
+    `cost_nanos` is billionths of `currency`; None: the call had no price.
     """
 
     id: int

@@ -126,6 +126,11 @@ REQUIREMENTS: dict[str, str] = {
     "K-shape-5": "look-ups are cached in Redis, and a cached one needs no other service",
     "K-shape-6": "the health monitor publishes what its probes find",
     "K-shape-7": "the registry shows what the probes found",
+    "K-cost-1": "a call of a model is stored with its tokens and its cost, and one without a price is never free",
+    "K-cost-2": "tokens of sub-agents and of lost attempts count",
+    "K-cost-3": "what was spent is the same from whatever position the log is read on, and each call counts once",
+    "K-cost-4": "a budget that is used up refuses calls on every way in, until the next day",
+    "K-cost-5": "a turn stops between two calls of a model when it has spent what was left of a budget",
     "K-use-1": "an MCP host uses it with nothing but MCP",
     # Who may read what, and what the console does for it. Left out: one key for both kinds of JWT: Daedalus,
     # which has the keys of per-turn tokens, could sign JWTs of teams.

@@ -54,6 +54,9 @@ def _latency(title: str, histogram: str, *by: str, of: str = "") -> Panel:
 
 _NAME = "{{team}}/{{agent}}"
 
+_SPENT = rate("pallas_model_cost_total", "team", "agent", "currency", of=_OF_AGENT)
+_RUNNING = "count by (job, version, revision) (pallas_build_info)"
+
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Turns": (
         Panel("Turns ended, by outcome", "ops", {"{{outcome}}": rate("pallas_turns_total", "outcome", of=_OF_AGENT)}),
@@ -121,6 +124,45 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Dependencies that answer", "short", {"{{kind}} {{name}}": level("pallas_probe_up", "kind", "name")}),
         _latency("Probes", "pallas_probe_duration_seconds", "kind"),
         Panel("Faults in team folders", "short", {"{{folder}}": level("pallas_team_folder_faults", "folder")}),
+    ),
+    "Models and costs": (
+        Panel("Tokens", "ops", {"{{team}} {{kind}}": rate("pallas_model_tokens_total", "team", "kind", of=_OF_AGENT)}),
+        Panel(
+            "Money an hour, in units of the currency",
+            "short",
+            {f"{_NAME} {{{{currency}}}}": f"3600 * {_SPENT}"},
+        ),
+        Panel(
+            "Calls of models without a price",
+            "ops",
+            {"{{model}}": rate("pallas_model_unpriced_calls_total", "model", of=_OF_AGENT)},
+        ),
+        _latency("Answers of models", "pallas_model_call_seconds", "model"),
+        Panel(
+            "Calls of models, by outcome",
+            "ops",
+            {"{{model}} {{outcome}}": rate("pallas_model_calls_total", "model", "outcome", of=_OF_AGENT)},
+        ),
+        Panel(
+            "Responses of providers",
+            "ops",
+            {"{{provider}} {{code}}": rate("pallas_provider_responses_total", "provider", "code")},
+        ),
+        Panel(
+            "Calls of tools, by outcome",
+            "ops",
+            {f"{_NAME} {{{{outcome}}}}": rate("pallas_tool_calls_total", "team", "agent", "outcome", of=_OF_AGENT)},
+        ),
+        Panel(
+            "Steps of an attempt",
+            "short",
+            {
+                f"{name} {_NAME}": quantile(share, "pallas_attempt_steps", "team", "agent", of=_OF_AGENT)
+                for name, share in {"p50": 0.5, "p95": 0.95}.items()
+            },
+        ),
+        Panel("Used part of today's budget", "percentunit", {"{{team}}": level("pallas_budget_used_ratio", "team")}),
+        Panel("Budgets are behind the log by", "s", {"behind": level("pallas_spending_lag_seconds")}),
     ),
     "Data agents": (
         Panel("Connected agents", "short", {"{{instance}}": level("pallas_pool_connected_agents", "instance")}),
@@ -192,6 +234,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Processes and broker": (
         Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),
+        Panel("What runs", "short", {"{{job}} {{version}} {{revision}}": _RUNNING}),
         Panel("CPU", "percentunit", {"{{job}}": rate("process_cpu_seconds_total", "job")}),
         Panel("Memory", "bytes", {"{{job}}": "sum by (job) (process_resident_memory_bytes)"}),
         Panel("Messages in streams", "short", {"{{stream}}": level("pallas_stream_messages", "stream")}),

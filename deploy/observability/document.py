@@ -18,6 +18,10 @@ to do when an alert fires.
   (for a worker: the agents that it hosts). Their series start at 0 when the agent appears and end with it.
 - The label `instance` of `daedalus_agent_health` is the name of a registered Pallas instance, as the interface contract
   wants it. Prometheus has a label of that name for replicas, so it stores this one as `exported_instance`.
+- `model` is the model as a team folder names it; of a worker, the first 100 have series, and the others are `other`.
+  `provider` is one of those that can be configured. An agent with one model has about 20 series at each worker that
+  hosts it: 12 for its steps, 3 for its tokens, 2 for its tools, and one each for cost and outcome, with another one for
+  each kind of failure that was seen. There are 15 for each model, and at most 6 for each provider.
 - A turn is counted once, by the process that writes its outcome: the worker, or the gateway if the turn was cancelled
   before a worker claimed it. Turns that the command line ends are not counted, because it has no `/metrics`.
 - `over replicas` is how to aggregate a metric over replicas. Counters and histograms are summed. A gauge of something

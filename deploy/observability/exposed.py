@@ -19,7 +19,9 @@ type Together = Literal["sum", "max", "min"]
 
 GAUGES: dict[str, Together] = {
     "pallas_ready": "sum",
+    "pallas_build_info": "max",
     "pallas_turns_in_flight": "sum",
+    "pallas_budget_used_ratio": "max",
     "pallas_worker_slots": "sum",
     "pallas_worker_busy_slots": "sum",
     "pallas_probe_up": "min",
@@ -50,6 +52,7 @@ GAUGES: dict[str, Together] = {
     "pallas_redis_memory_limit_bytes": "max",
     "pallas_redis_connections": "max",
     "pallas_redis_refused_connections": "max",
+    "pallas_spending_lag_seconds": "min",
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
     "pallas_pool_connected_agents": "sum",

@@ -18,6 +18,7 @@ RUNBOOK = ROOT / "docs" / "runbook.md"
 
 BOUNDED = frozenset(
     {"team", "agent", "outcome", "code", "reason", "attempt", "kind", "name", "key", "folder", "stream", "server"}
+    | {"model", "provider", "currency", "version", "revision"}
     | {"action", "cache", "tool", "method", "client", "how", "end", "hook", "status", "instance"}
 )
 """Labels whose values are words of Pallas, or named by its catalogue and folders. Nothing that a caller
@@ -58,7 +59,7 @@ def test_metric_names_have_a_known_prefix_and_end_in_their_unit() -> None:
     for metric in exposed():
         assert metric.name.startswith(("pallas_", "mcp_", "daedalus_")), metric
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric
-        assert metric.kind != "histogram" or metric.name.endswith("_seconds"), metric
+        assert metric.kind != "histogram" or metric.name.endswith(("_seconds", "_steps")), metric
 
 
 def test_every_label_has_a_bounded_set_of_values() -> None:
@@ -74,8 +75,9 @@ def test_every_gauge_says_how_replicas_are_aggregated() -> None:
     assert {metric.name for metric in exposed() if metric.kind == "gauge"} == set(GAUGES)
 
 
-def test_readiness_is_the_only_pallas_metric_of_every_process() -> None:
-    assert [metric.name for metric in exposed() if metric.service == EVERY_PROCESS] == ["pallas_ready"]
+def test_every_process_says_whether_it_is_ready_and_what_runs_and_nothing_else_of_pallas() -> None:
+    of_every_process = [metric.name for metric in exposed() if metric.service == EVERY_PROCESS]
+    assert of_every_process == ["pallas_ready", "pallas_build_info"]
 
 
 @each_expression

@@ -14,7 +14,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_executor": (("",), ("functions",)),
     "pallas_cli": (
         ("",),
-        ("admin", "agents", "broker_config", "brokers", "chat", "data_agents", "deadletters", "events"),
+        ("admin", "agents", "broker_config", "brokers", "chat", "costs", "data_agents", "deadletters", "events"),
         ("fleet", "k8s", "libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack",),
@@ -58,7 +58,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("app", "__main__"),
     ),
     "team_lifecycle": (("",), ("lookups",), ("changes", "handlers"), ("http",), ("app", "__main__")),
-    "health_monitor": (("",), ("broker",), ("probes",), ("judging",), ("app", "__main__")),
+    "health_monitor": (("",), ("broker", "spending"), ("probes",), ("judging",), ("app", "__main__")),
     "library_search": (("",), ("reading",), ("store",), ("handlers",), ("mcp",), ("http",), ("app", "__main__")),
     "workspaces": (
         ("",),

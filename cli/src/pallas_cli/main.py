@@ -12,6 +12,7 @@ import typer
 from pallas_cli.commands import (
     agents,
     broker,
+    budgets,
     data_agent,
     deadletters,
     events,
@@ -29,6 +30,7 @@ from pallas_cli.commands import (
 )
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.console import console
+from pallas_cli.commands.costs import costs
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
 from pallas_cli.plain_text import print_plain
@@ -42,11 +44,13 @@ commands.command()(up)
 commands.command()(chat)
 commands.command()(console)
 commands.command()(rpc)
+commands.command()(costs)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
 commands.add_typer(pipelines.app, name="pipelines")
 commands.add_typer(fleet.app, name="fleet")
 commands.add_typer(turns.app, name="turns")
+commands.add_typer(budgets.app, name="budgets")
 commands.add_typer(events.app, name="events")
 commands.add_typer(deadletters.app, name="deadletters")
 commands.add_typer(libraries.app, name="libraries")

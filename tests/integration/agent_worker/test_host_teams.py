@@ -16,6 +16,7 @@ from tests.waiting import Collected, eventually
 
 from agent_worker.teams import host_teams
 from agent_worker.teams.make_agents import SharedRuntime
+from agent_worker.teams.watching import Watching
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table, watch
@@ -62,8 +63,8 @@ def runtimes(monkeypatch: pytest.MonkeyPatch) -> Runtimes:
     """The runtimes made and closed during the test."""
     seen, make, close, publish = Runtimes(), SharedRuntime.__init__, SharedRuntime.close, publish_definitions
 
-    def made(self: SharedRuntime) -> None:
-        make(self)
+    def made(self: SharedRuntime, watching: Watching) -> None:
+        make(self, watching)
         seen.made.append(id(self))
 
     async def closed(self: SharedRuntime) -> None:

@@ -8,17 +8,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
+import httpx2
 import pytest
+from prometheus_client import CollectorRegistry
+from tests.requirements import requirement
 from tests.runtimes import Events, a_team, a_turn, text_of
+from tests.waiting import PATIENCE
 
-from pallas_contracts.turns import ModelCalled, TextDelta
-from pallas_executor.agent_runtime import AgentRuntime, Failed
+from agent_worker.llm import models
+from agent_worker.metrics import make_metrics
+from agent_worker.teams.make_agents import host_team
+from agent_worker.teams.watching import Watching
+from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta
+from pallas_executor.agent_runtime import AgentRuntime, Failed, Outcome
+from pallas_teams import load_team
+from pallas_teams.prices import Price, PriceTable
 
 KEY = "sk-hunter2secret"
 
 
 class Provider(ThreadingHTTPServer):
-    """Answers every request with `status` and, when that is 200, with `words` one by one.
+    """Answers every request with `status` and, when that is 200, with `words` one by one, as soon as `go` is set.
 
     The first answer is `calls` instead, if there are any: the pieces of tool calls.
     """
@@ -29,6 +39,9 @@ class Provider(ThreadingHTTPServer):
         self.keys: list[str | None] = []
         self.status = 200
         self.error = "no"
+        self.cached = 0
+        self.go = threading.Event()
+        self.go.set()
         self.words: tuple[str, ...] = ("Good ", "day")
         self.calls: list[dict[str, Any]] = []
 
@@ -37,7 +50,7 @@ class Provider(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
-def stream_of(words: tuple[str, ...], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def stream_of(words: tuple[str, ...], calls: list[dict[str, Any]], cached: int) -> list[dict[str, Any]]:
     """The chunks of an answer: one for each word or piece of a call, the end, the usage."""
     choices: list[list[dict[str, Any]]] = [
         *([{"index": 0, "delta": {"role": "assistant", "content": word}}] for word in words),
@@ -47,7 +60,13 @@ def stream_of(words: tuple[str, ...], calls: list[dict[str, Any]]) -> list[dict[
     ]
     about: dict[str, Any] = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
     chunks = [about | {"choices": choice} for choice in choices]
-    chunks[-1]["usage"] = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    details = {"cached_tokens": cached}
+    chunks[-1]["usage"] = {
+        "prompt_tokens": 7,
+        "completion_tokens": 2,
+        "total_tokens": 9,
+        "prompt_tokens_details": details,
+    }
     return chunks
 
 
@@ -58,13 +77,17 @@ class Handler(BaseHTTPRequestHandler):
         provider = cast(Provider, self.server)
         body = self.rfile.read(int(self.headers["content-length"]))
         provider.requests.append(json.loads(body))
+        provider.go.wait(PATIENCE)
         provider.keys.append(self.headers["authorization"])
         self.send_response(provider.status)
+        self.send_header("retry-after-ms", "1")
         if provider.status != 200:
             self._send("application/json", json.dumps({"error": {"message": provider.error}}))
             return
         calls = provider.calls if len(provider.requests) == 1 else []
-        chunks = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words, calls))
+        chunks = "".join(
+            f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words, calls, provider.cached)
+        )
         self._send("text/event-stream", f"{chunks}data: [DONE]\n\n")
 
     def _send(self, kind: str, text: str) -> None:
@@ -202,3 +225,75 @@ async def test_an_unreachable_provider_is_a_retryable_error(tmp_path: Path) -> N
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.retryable) == ("model_failed", True)
     assert "127.0.0.1" not in outcome.message
+
+
+class Metered:
+    """The agent of a team whose turns are counted."""
+
+    def __init__(self, runtime: AgentRuntime, registry: CollectorRegistry) -> None:
+        self.runtime = runtime
+        self.registry = registry
+
+    async def ask(self) -> tuple[Outcome, Events]:
+        events = Events()
+        return await self.runtime.run_turn(a_turn(message="hello"), events), events
+
+    def counted(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+async def metered(agent: AgentRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Metered]:
+    """The same team. Its models are given up after half a second without an answer."""
+    monkeypatch.setattr(models, "_TIMEOUT", httpx2.Timeout(0.5))
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    registry = CollectorRegistry()
+    metrics = make_metrics(registry)
+    metrics.executor.agents.changed("demo.harper", object())
+    prices = PriceTable("USD", {"generic.tiny": Price(10_000_000, 1_000_000, 10_000_000, 20_000_000)})
+    team = await host_team(load_team(tmp_path, {}), Watching(prices=prices, metrics=metrics.models))
+    yield Metered(team.agents[0].runtime, registry)
+    await team.shared.close()
+
+
+@requirement("K-cost-1")
+async def test_tokens_from_the_providers_cache_cost_what_they_cost(metered: Metered, provider: Provider) -> None:
+    provider.cached = 5
+    _, events = await metered.ask()
+    (called,) = events.of(ModelCalled)
+    assert (called.provider, called.input_tokens, called.cached_tokens, called.output_tokens) == ("generic", 7, 5, 2)
+    assert called.cost is not None
+    assert called.cost.nanos == 2 * 10 + 5 * 1 + 2 * 20
+    own = {"team": "demo", "agent": "harper", "model": "generic.tiny"}
+    kinds = {kind: metered.counted("pallas_model_tokens_total", **own, kind=kind) for kind in ("input", "cached")}
+    assert kinds == {"input": 2, "cached": 5}
+    assert metered.counted("pallas_provider_responses_total", provider="generic", code="2xx") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "outcome"),
+    [(429, "429", "rate_limited"), (503, "5xx", "server_error"), (401, "4xx", "refused")],
+)
+async def test_a_refusal_of_the_provider_is_counted_each_time_and_its_call_once(
+    metered: Metered, provider: Provider, status: int, code: str, outcome: str
+) -> None:
+    provider.status = status
+    ended, events = await metered.ask()
+    assert isinstance(ended, Failed)
+    (failed,) = events.of(ModelFailed)
+    assert (failed.provider, failed.model, failed.code) == ("generic", "tiny", outcome)
+    asked = len(provider.requests)  # the SDK asks again after some of them
+    assert metered.counted("pallas_provider_responses_total", provider="generic", code=code) == asked
+    own = {"team": "demo", "agent": "harper", "model": "generic.tiny"}
+    assert metered.counted("pallas_model_calls_total", **own, outcome=outcome) == 1
+
+
+async def test_a_provider_that_does_not_answer_in_time_is_counted_as_a_timeout(
+    metered: Metered, provider: Provider
+) -> None:
+    provider.go.clear()
+    _, events = await metered.ask()
+    provider.go.set()
+    (failed,) = events.of(ModelFailed)
+    assert failed.code == "timeout"
+    assert metered.counted("pallas_provider_responses_total", provider="generic", code="timeout") == 3

@@ -10,6 +10,7 @@ from tests.requirements import requirement
 from tests.waiting import eventually
 
 from pallas_contracts.agents import Allow, Limits
+from pallas_contracts.costs import TeamBudget
 from pallas_contracts.turns import InputRequired, Principal, ToolCompleted, ToolStarted
 
 LIST = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}}}
@@ -114,6 +115,22 @@ async def test_options_retry_fallback_and_stand_in(ready: Lab) -> None:
     assert "timeout" in outputs["e"]["error"]
     del ready.counted.calls["never"]  # its time may be over before it begins
     assert ready.counted.calls == {"flaky": 3, "broken": 4}
+
+
+@requirement("K-cost-4")
+async def test_a_call_in_a_pipeline_is_refused_when_the_budget_of_its_team_is_used_up(lab: Lab) -> None:
+    lab.counted.tool("add", _never_called, answers=NUMBER)
+    await lab.host(limits=Limits(turn_timeout=20.0, budget=TeamBudget(tokens_per_day=0)))
+    await lab.known(await lab.replica())
+    source = program(lab, "in x: Int", "y = t.add(x) with on_error: wrap", "out y")
+    answer = (await lab.run(source, x=1))["outputs"]["y"]
+    assert answer["ok"] is False
+    assert "budget_exhausted" in answer["error"]
+    assert lab.counted.calls == {}
+
+
+async def _never_called(_: dict[str, Any]) -> dict[str, Any]:
+    raise AssertionError
 
 
 async def test_a_cached_answer_is_for_one_caller_and_equal_arguments(ready: Lab) -> None:

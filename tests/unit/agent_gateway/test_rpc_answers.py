@@ -115,7 +115,15 @@ def test_a_question_for_input_is_an_error_with_the_questions() -> None:
 
 CODES: dict[int, set[str]] = {
     -32602: {"invalid_arguments", "key_reused"},
-    -32001: {"turn_timeout", "tool_unavailable", "agent_unreachable", "agent_failed", "worker_lost", "busy"},
+    -32001: {
+        "turn_timeout",
+        "tool_unavailable",
+        "agent_unreachable",
+        "agent_failed",
+        "worker_lost",
+        "busy",
+        "budget_exhausted",
+    },
     -32603: {"undecodable", "content_expired", "content_damaged", "internal"},
 }
 

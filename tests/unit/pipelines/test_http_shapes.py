@@ -171,6 +171,7 @@ async def sent(answer: Execution) -> tuple[int, dict[str, str], Any]:
     ("refusal", "status", "error"),
     [
         (Refusal("busy", "Too many wait.", 2500, limit="queue"), 429, "QueueFull"),
+        (Refusal("budget_exhausted", "It is used up.", 2500, limit="caller_budget"), 429, "BudgetExhausted"),
         (Refusal("agent_failed", "It cannot start."), 503, "Unavailable"),
         (Refusal("invalid_arguments", "It is too large."), 400, "InvalidRequest"),
     ],

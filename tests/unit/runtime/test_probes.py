@@ -1,5 +1,7 @@
 """Probes: alive from the first moment, ready when all is there, not ready while draining."""
 
+from importlib.metadata import version
+
 import httpx
 import pytest
 from prometheus_client import Counter
@@ -55,6 +57,12 @@ async def test_readiness_is_exposed_as_a_metric() -> None:
         assert "pallas_ready 0.0" in (await client.get("/metrics")).text
         probes.started = True
         assert "pallas_ready 1.0" in (await client.get("/metrics")).text
+
+
+async def test_every_process_says_what_runs() -> None:
+    async with client_of(Probes(revision="0a1b2c")) as client:
+        text = (await client.get("/metrics")).text
+    assert f'pallas_build_info{{revision="0a1b2c",version="{version("pallas-runtime")}"}} 1.0' in text
 
 
 @pytest.mark.parametrize(("started", "status"), [(False, 503), (True, 404)])

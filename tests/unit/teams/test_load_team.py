@@ -6,7 +6,15 @@ from tests.requirements import requirement
 from tests.unit.teams.folders import load, write_team
 
 from pallas_contracts.agents import Allow, Capabilities, Icon, Limits
+from pallas_contracts.costs import Budget, TeamBudget
 from pallas_teams import HttpServer, ModelRef, StdioServer, load_team, reveal
+
+BUDGET = TeamBudget(
+    tokens_per_day=5_000_000,
+    money_per_day=20.5,
+    currency="EUR",
+    per_caller=Budget(tokens_per_day=0, currency="EUR"),
+)
 
 FULL = """
     name: research-team
@@ -15,6 +23,7 @@ FULL = """
     namespace: ca.helu.ouranos
     registry_port: 23030
     team_id: 0193F2A1-8C1B-7B62-9D3E-1F0A5B6C7D8E
+    budget: {tokens_per_day: 5000000, money_per_day: 20.5, currency: EUR, per_caller: {tokens_per_day: 0}}
     agents:
       harper:
         port: 24101
@@ -92,6 +101,7 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
         max_rate=20,
         max_rate_per_caller=0.5,
         grace=12.5,
+        budget=BUDGET,
     )
     plain = team.agents["plain"]
     assert plain.on_unknown_tool_outcome == "tell_model"
@@ -104,7 +114,7 @@ def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     agent = full_team(tmp_path).agents["bare"]
     assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "bare", "1.2.3-rc.1", None)
     assert (agent.on_unknown_tool_outcome, agent.retry_of_tools) == ("fail", {})
-    assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits())
+    assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits(budget=BUDGET))
     assert agent.allow is None
     assert (agent.servers, agent.depends_on, agent.instruction) == ((), (), "")
     assert str(agent.model) == "generic.llama3.2:latest"

@@ -8,6 +8,7 @@ from tests.unit.cli.test_turn_timeline import BEGAN, NESTED, a_turn, done, model
 
 from pallas_bus.history.timeline import beginning, timeline
 from pallas_bus.history.turns import TurnHistory
+from pallas_contracts.costs import Cost
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (
     AnyEvent,
@@ -16,6 +17,7 @@ from pallas_contracts.turns import (
     Fault,
     HandedBack,
     ModelCalled,
+    ModelFailed,
     Progress,
     Result,
     ToolFailed,
@@ -63,6 +65,18 @@ def test_bars_are_nested_as_the_calls_were() -> None:
     ]
     [chat, *_] = [bar for bar in bars(NESTED) if bar.kind == "model"]
     assert (chat.after_ms, chat.input_tokens, chat.output_tokens, chat.note) == (500.0, 7, 2, "")
+
+
+def test_a_call_of_a_model_has_its_cost_and_one_that_failed_its_reason() -> None:
+    cost = Cost(nanos=75_000, currency="USD")
+    called = ModelCalled(agent="harper", model="m", duration_ms=100, cost=cost, cached_tokens=5)
+    failed = ModelFailed(call="2", agent="harper", model="m", provider="p", duration_ms=100, code="rate_limited")
+    turn = a_turn((0.1, [(0.2, step("harper", 1, "llm")), (0.3, called), (0.4, failed)]), ends=1)
+    first, second = (bar for bar in bars(turn) if bar.kind == "model")
+    assert (first.cost_nanos, first.currency, first.failed, first.note) == (75_000, "USD", False, "")
+    assert (second.cost_nanos, second.failed, second.note) == (None, True, "failed (rate_limited)")
+    what = [entry.what for entry in timeline(turn) if entry.kind == "model"]
+    assert what == ["m answered (0 in (5 cached), 0 out, 0.000075 USD)", "m failed (rate_limited)"]
 
 
 def test_a_running_turn_has_bars_without_an_end() -> None:

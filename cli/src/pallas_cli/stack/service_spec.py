@@ -9,6 +9,7 @@ from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import answers_ok
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
+from pallas_cli.stack.revision import revision
 
 SERVERS, TOOLS, SERVICES = range(3)
 """The stages of a stop: services first, then the tools that turns call, then the servers."""
@@ -47,6 +48,7 @@ def service(
             env={
                 **inherited(),
                 **common_variables(plan),
+                "PALLAS_REVISION": os.environ.get("PALLAS_REVISION") or await revision(),
                 **_user(plan, name),
                 "PALLAS_HOST": LOOPBACK,
                 "PALLAS_PORT": str(bound),

@@ -1,19 +1,26 @@
 """Finds and lists turns."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.connection import Bus
+from pallas_cli.costs.report import cost_text, document_of
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
+from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
+
+_AT_ONCE = 32
+"""Turns whose events are read at once."""
 
 
 def filter_of(
@@ -79,23 +86,40 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
 
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
     """Print the latest turns that match, newest last."""
-    rows = [row_of(turn) for turn in await find_turns(bus, wanted, limit=limit)]
+    turns = await find_turns(bus, wanted, limit=limit)
+    spent = await _spent(bus, turns)
+    rows = [row_of(turn) for turn in turns]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print(
+            json.dumps([{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)], indent=2)
+        )
     elif not rows:
         print_plain("No turns found.")
     else:
-        headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
+        headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
         replays = any(row["replay_of"] for row in rows)
-        print_table([*headers, "replay of"] if replays else headers, (_cells(row, replays=replays) for row in rows))
+        cells = (_cells(row, each, replays=replays) for row, each in zip(rows, spent, strict=True))
+        print_table([*headers, "replay of"] if replays else headers, cells)
 
 
-def _cells(row: dict[str, Any], *, replays: bool) -> list[str]:
+async def _spent(bus: Bus, turns: list[TurnHistory]) -> list[Spending]:
+    """What each turn has spent."""
+    reading = asyncio.Semaphore(_AT_ONCE)
+
+    async def of(turn: TurnHistory) -> Spending:
+        async with reading:
+            return await turn_spending(bus, turn.ref)
+
+    return await asyncio.gather(*map(of, turns))
+
+
+def _cells(row: dict[str, Any], spent: Spending, *, replays: bool) -> list[str]:
     state = f"{row['state']} ({row['code']})" if row["code"] not in (None, row["state"]) else row["state"]
     took = f"{row['seconds']:.3f} s" if row["seconds"] is not None else "-"
     asked = (row["requested_at"] or "-")[:19].replace("T", " ")
     name = f"{row['team']}/{row['agent']}"
     cells = [row["turn"], name, row["caller"] or "-", asked, state, str(row["attempts"]), took]
+    cells += [f"{spent.tokens:,}", cost_text(spent)] if spent.calls else ["-", "-"]
     return [*cells, row["replay_of"] or ""] if replays else cells
 
 

@@ -5,12 +5,16 @@ from dataclasses import asdict
 from typing import Any
 
 from pallas_bus.history.contents import arguments_of, content_of, with_content
+from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.timeline import beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
+from pallas_cli.costs.report import cost_text
+from pallas_cli.costs.report import document_of as costs_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import find_turn, row_of
 from pallas_cli.turns.timeline import lines_of
+from pallas_contracts.costs import Spending
 
 
 async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:
@@ -20,14 +24,19 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
         Refused: the log has no such turn.
     """
     turn = await find_turn(bus, turn_id)
+    spent = await turn_spending(bus, turn.ref)
     if content:
         await with_content(bus, turn)
     if as_json:
-        print(json.dumps(document_of(turn, content=content), indent=2, ensure_ascii=False))
+        print(
+            json.dumps({**document_of(turn, content=content), "spent": costs_of(spent)}, indent=2, ensure_ascii=False)
+        )
         return
     print_plain("\n".join(heading_of(turn)))
     print_plain("\n".join(lines_of(turn)))
     print_plain(f"total {times_of(timeline(turn))}")
+    if spent.calls:
+        print_plain(spent_text(spent))
     if content:
         print_plain("\n".join(_content_lines(turn)))
 
@@ -54,6 +63,13 @@ def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
             "expired": found.expired,
         }
     return document
+
+
+def spent_text(spent: Spending) -> str:
+    """What a turn has spent, in all attempts and sub-agents."""
+    cached = f" ({spent.cached_tokens:,} cached)" if spent.cached_tokens else ""
+    tokens = f"{spent.input_tokens:,} tokens in{cached}, {spent.output_tokens:,} out"
+    return f"spent {tokens}; cost: {cost_text(spent)}"
 
 
 def heading_of(turn: TurnHistory) -> list[str]:

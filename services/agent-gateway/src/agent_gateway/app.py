@@ -108,6 +108,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls))
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
+            process.probes.checks["budgets"] = calls.admission.budgets.missing
             platform = Platform(bus, calls, healths, Sessions(bus, sessions), _log_key(settings))
             endpoints = Endpoints(
                 platform, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from agent_worker.metrics import make_metrics
 from agent_worker.settings import WorkerSettings
 from agent_worker.teams.host_teams import HostTeams
+from agent_worker.teams.watching import Watching
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
@@ -13,11 +14,17 @@ from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.process import STORED, Process
+from pallas_teams.prices import NO_PRICES, load_prices
 
 
 @asynccontextmanager
 async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Executor]:
-    """Connect, host the teams and execute their turns."""
+    """Connect, host the teams and execute their turns.
+
+    Raises:
+        Rejected: the price table has faults.
+    """
+    prices = load_prices(settings.prices) if settings.prices is not None else NO_PRICES
     access = Access.of(settings)
     async with (
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
@@ -26,9 +33,11 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         async with execute_turns(
-            bus, access, process, metrics, slots=settings.slots, content_seconds=settings.content_seconds
+            bus, access, process, metrics.executor, slots=settings.slots, content_seconds=settings.content_seconds
         ) as executor:
-            hosting = HostTeams(executor, settings.teams, trace_content=settings.trace_content)
+            hosting = HostTeams(
+                executor, settings.teams, watching=Watching(settings.trace_content, prices, metrics.models)
+            )
             await hosting.host_teams()
             background = [
                 process.vital(bus.spawn(hosting.follow_changes())),

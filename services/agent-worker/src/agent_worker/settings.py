@@ -1,5 +1,7 @@
 """The settings of the worker."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from pallas_runtime.settings import Folders, Settings
@@ -9,6 +11,7 @@ class WorkerSettings(Settings):
     """Settings of an agent-worker."""
 
     teams: Folders = Field((), description="team folders to host, separated as in PATH")
+    prices: Path | None = Field(None, description="file with the prices of models; none: no model has a price")
     slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"

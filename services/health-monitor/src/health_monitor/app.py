@@ -23,6 +23,7 @@ from health_monitor.probes.model_probe import ModelProbe
 from health_monitor.probes.probing import make_http
 from health_monitor.probes.shared_probes import SharedProbes
 from health_monitor.settings import MonitorSettings
+from health_monitor.spending.keep_spending import KeepSpending
 from health_monitor.team_folders import TeamFolders
 from pallas_bus.transport import ask, streams
 from pallas_bus.transport.access import Access
@@ -86,6 +87,9 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
         await folders.reload()
         process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics, settings.measure_interval)))
+        spending = KeepSpending(bus)
+        metrics.spending_lag.set_function(lambda: spending.lag)
+        process.vital(bus.spawn(spending.run()))
         async with _started(bus, monitor, process) as service:
             yield service
 

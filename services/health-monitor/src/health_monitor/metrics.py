@@ -28,6 +28,7 @@ class Metrics:
     stream_messages: Gauge
     stream_bytes: Gauge
     broker: BrokerMetrics
+    spending_lag: Gauge
 
     def probed(self, result: ProbeResult) -> None:
         """Show a result. What a worker reports of its own servers took no time here."""
@@ -98,4 +99,5 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge("pallas_stream_messages", "Messages in a stream of the broker", ["stream"], registry=registry),
         Gauge("pallas_stream_bytes", "Size of a stream of the broker", ["stream"], registry=registry),
         make_broker_metrics(registry),
+        Gauge("pallas_spending_lag_seconds", "Age of what budgets know of the log", registry=registry),
     )

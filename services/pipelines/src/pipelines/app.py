@@ -17,6 +17,7 @@ from pallas_bus.transport.streams import declare
 from pallas_calls.service import make_calls
 from pallas_contracts.catalog import (
     AGENTS,
+    BUDGETS,
     CONSTELLATION,
     DEAD_LETTERS,
     GATEWAYS,
@@ -28,6 +29,7 @@ from pallas_contracts.catalog import (
     PIPELINES,
     PIPELINES_TEAM,
     RESOLVE,
+    SPENDING,
     SUSPENSIONS,
     TURN_LOG,
     TURN_QUEUE,
@@ -100,7 +102,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         enter = stack.enter_async_context
         bus = await enter(connect_when_possible(access, PIPELINES, instance=process.instance))
         await enter(process.uses(bus))
-        everything = (*_OWN, AGENTS, WORKERS, GATEWAYS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        everything = (*_OWN, AGENTS, WORKERS, GATEWAYS, BUDGETS, SPENDING, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
         await declare(bus, *everything, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
@@ -109,6 +111,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         calls = await enter(make_calls(bus, gateways, workers, metrics.calls, alone=True))
         process.probes.checks[STORED] = calls.leaders.missing
         process.vital(calls.liveness.keeping)
+        process.probes.checks["budgets"] = calls.admission.budgets.missing
         turns = execute_turns(
             bus,
             access,

@@ -354,6 +354,7 @@ class Bar(Shape):
     """One row of a waterfall. `after_ms` is counted from the request; `took_ms` None: it has not ended, or is a moment.
 
     `parent` is the `id` of the bar that contains it. `turn_id` leads to the turn of a sub-agent of the platform.
+    `cost_nanos` is billionths of `currency`; None: the call had no price.
     """
 
     id: int
@@ -369,6 +370,8 @@ class Bar(Shape):
     turn_id: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost_nanos: int | None = None
+    currency: str | None = None
 
 
 class TurnTimes(Shape):

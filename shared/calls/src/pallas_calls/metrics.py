@@ -22,6 +22,7 @@ class CallMetrics:
     agents: AgentSeries
     turns: EndedTurns
     in_flight: Gauge
+    _budget_used: Gauge
     _calls_refused: ByAgent[Counter]
     _events_relayed: ByAgent[Counter]
     _turns_joined: ByAgent[Counter]
@@ -30,6 +31,10 @@ class CallMetrics:
     def call_refused(self, team: str, agent: str, refusal: Refusal) -> None:
         """Count a call that was refused."""
         count(self._calls_refused.of(team, agent, refusal.limit or refusal.code))
+
+    def budget_applies(self, team: str, share: Callable[[], float]) -> None:
+        """Report at every scrape what part of a team's budget is used."""
+        self._budget_used.labels(team).set_function(share)
 
     def turn_joined(self, request: TurnRequested) -> None:
         """Count a call that joined the turn of its idempotency key."""
@@ -56,6 +61,12 @@ def make_call_metrics(registry: CollectorRegistry) -> CallMetrics:
         agents,
         EndedTurns(registry, agents),
         Gauge("pallas_turns_in_flight", "Turns put into their queues or followed here", registry=registry),
+        Gauge(
+            "pallas_budget_used_ratio",
+            "Used part of today's budget of a team that is called here",
+            ["team"],
+            registry=registry,
+        ),
         agents.keep(refused, *REFUSED_FOR),
         _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
         _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),

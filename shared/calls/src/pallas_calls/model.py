@@ -38,9 +38,9 @@ class TurnEnd:
     cursor: Cursor = BEGINNING
 
 
-type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker"]
+type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker", "team_budget", "caller_budget"]
 """Why the platform is busy: too many turns wait (of the agent, of one caller), too many per second (of the agent, of
-one caller), the broker's store is full, or the broker does not answer."""
+one caller), the broker's store is full, or the broker does not answer. Or which budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Refusal:
     """Why a call is not executed, as a tool error for its caller.
 
     `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key left for the grace
-    time. `limit` is set when the code is `busy`, `faults` (sentences) when it is `invalid_arguments`.
+    time. `limit` is set when the code is `busy` or `budget_exhausted`; `faults` (sentences) when it is
+    `invalid_arguments`.
     """
 
     code: TurnError

@@ -106,6 +106,7 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
         "principal": caller,
         "digest": None,
         "replay_of": old.turn_id,
+        "allowance": None,
         "model": model,
         "requested_at": utc_now(),
     }

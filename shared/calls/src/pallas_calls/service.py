@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from pallas_bus.transport.connection import Bus
@@ -20,6 +21,7 @@ from pallas_bus.turnlog.lookup import Waiting
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
+from pallas_calls.admission.budgets import watch_budgets
 from pallas_calls.admission.failed_agents import failed_to_start
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
@@ -38,6 +40,8 @@ from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
+from pallas_contracts.costs import Allowance
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 
@@ -151,16 +155,28 @@ class Calls:
         return await self._join(request, observer, submitted.position) or not_confirmed(request)
 
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
-        submitted = failed_to_start(self.presences, request.team, request.agent)
-        submitted = submitted or await self.admission.admit_turn(request, limits)
-        if submitted is None:
-            entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)
-            with self.metrics.in_flight.track_inprogress(), entering:
-                await observer.on_admitted()
-                submitted = await submit_turn(self.bus, self.feeds, request, text=observer.text)
+        submitted = await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
             self.metrics.call_refused(request.team, request.agent, submitted)
         return submitted
+
+    async def _admit_and_submit(
+        self, request: TurnRequested, limits: Limits, observer: Observer
+    ) -> Submitted | Refusal:
+        if (failed := failed_to_start(self.presences, request.team, request.agent)) is not None:
+            return failed
+        admitted = await self.admission.admit_turn(request, limits)
+        if isinstance(admitted, Allowance) or (admitted is not None and admitted.limit == "team_budget"):
+            share = partial(self.admission.budgets.share, request.team, limits.budget)
+            self.metrics.budget_applies(request.team, share)
+        if isinstance(admitted, Refusal):
+            return admitted
+        if admitted is not None:
+            request = request.model_copy(update={"allowance": admitted})
+        entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)
+        with self.metrics.in_flight.track_inprogress(), entering:
+            await observer.on_admitted()
+            return await submit_turn(self.bus, self.feeds, request, text=observer.text)
 
     async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
         found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
@@ -270,16 +286,19 @@ async def make_calls(
     metrics: CallMetrics,
     *,
     alone: bool = False,
+    now: Callable[[], datetime] = utc_now,
 ) -> AsyncGenerator[Calls]:
     """Yield what makes calls. All processes that make turns share the rate of an agent.
 
-    `alone`: most turns are made by others (see `follow_turns`).
+    `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
     """
     async with (
         watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
+        watch_budgets(bus, now) as budgets,
     ):
-        admission = AdmitTurn(QueuePositions(bus), TurnRates(partial(submitters, gateways, presences)))
+        rates = TurnRates(partial(submitters, gateways, presences))
+        admission = AdmitTurn(QueuePositions(bus), rates, budgets)
         yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, metrics)

@@ -35,6 +35,7 @@ from pallas_contracts.turns import (
     JsonObject,
     LogMessage,
     ModelCalled,
+    ModelFailed,
     TextDelta,
     TurnEvent,
     TurnRequested,
@@ -54,7 +55,7 @@ _TRY = 1.0
 _PAUSE = 0.1
 """Seconds of one attempt, and between two."""
 
-_NOT_RELAYED = events_of(TextDelta, ModelCalled, Answered, HandedBack)
+_NOT_RELAYED = events_of(TextDelta, ModelCalled, ModelFailed, Answered, HandedBack)
 """Events that callers do not get: a model's text, its cost and the journal stay in the log."""
 
 _WITH_TEXT = _NOT_RELAYED - events_of(TextDelta)

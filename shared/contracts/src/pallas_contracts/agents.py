@@ -27,6 +27,7 @@ from pallas_contracts.bounds import (
     line,
     reason_of,
 )
+from pallas_contracts.costs import TeamBudget
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
@@ -119,7 +120,7 @@ class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
     `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
-    goes on after its last caller has left.
+    goes on after its last caller has left. `budget` is that of the whole team.
     """
 
     turn_timeout: Seconds = 600.0
@@ -130,6 +131,7 @@ class Limits(Message):
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
     grace: Seconds = 30.0
+    budget: TeamBudget | None = None
 
 
 class Allow(Message):

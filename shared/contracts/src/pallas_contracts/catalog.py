@@ -15,6 +15,7 @@ from pallas_contracts.agents import (
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
+from pallas_contracts.costs import GrantedBudget, Spending
 from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolRequest
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
@@ -177,7 +178,7 @@ TURN_EVENT = Contract(
     Template("pallas.v1.turn.event.{team}.{agent}.{turn}"),
     TurnEvents,
     owners=EXECUTORS,
-    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, MONITOR, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="Events of an attempt, without content.",
 )
@@ -377,6 +378,25 @@ HEALTH = Bucket(
     readers=(GATEWAY, REGISTRY, MONITOR, CLI),
     summary="The folded health of each agent.",
 )
+BUDGETS = Bucket(
+    "budgets",
+    Template("{kind}.{name}"),
+    GrantedBudget,
+    owner=GATEWAY,
+    writers=(CLI,),
+    readers=(*SUBMITTERS, CLI),
+    summary="What teams and callers may spend on models in a day, as operators have set it.",
+)
+SPENDING = Bucket(
+    "spending",
+    Template("{day}.{team}.{caller}"),
+    Spending,
+    owner=GATEWAY,
+    writers=(MONITOR,),
+    readers=(*SUBMITTERS, MONITOR, CLI),
+    ttl=2 * 86_400.0,
+    summary="What has been spent on models in a day, by team and caller. It can be made again from the log.",
+)
 CALLS = Bucket(
     "calls",
     Template("{session}.{request}"),
@@ -497,6 +517,8 @@ BUCKETS: tuple[
     | Bucket[GatewayPresence]
     | Bucket[ProbeResult]
     | Bucket[AgentHealth]
+    | Bucket[GrantedBudget]
+    | Bucket[Spending]
     | Bucket[LegacyCall]
     | Bucket[LegacySession]
     | Bucket[DataAgent]
@@ -515,6 +537,8 @@ BUCKETS: tuple[
     GATEWAYS,
     PROBES,
     HEALTH,
+    BUDGETS,
+    SPENDING,
     CALLS,
     SESSIONS,
     DATA_AGENTS,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, GetPydanticSchema
 
+from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 
@@ -34,6 +35,7 @@ type TurnError = (
     | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
     | Annotated[Literal["cancelled"], "The turn was cancelled."]
     | Annotated[Literal["busy"], "Too many turns are waiting."]
+    | Annotated[Literal["budget_exhausted"], "A budget for the day is used up."]
     | Annotated[Literal["agent_failed"], "The agent could not be started, or its definition cannot be used."]
     | Annotated[Literal["invalid_arguments"], "The arguments do not fit the tool's schema."]
     | Annotated[Literal["result_too_large"], "The answer is larger than the platform takes."]
@@ -63,6 +65,11 @@ def turn_error(word: str) -> TurnError:
     return codes.get(word, "internal")
 
 
+def caller_token(label: str) -> str:
+    """The token of the principal `type:id`."""
+    return hashlib.sha256(label.encode()).hexdigest()[:16]
+
+
 class Principal(Message):
     """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers."""
 
@@ -70,10 +77,15 @@ class Principal(Message):
     id: str = "unknown"
     name: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The caller as `type:id`."""
+        return f"{self.type}:{self.id}"
+
     @cached_property
     def token(self) -> str:
         """The caller as a token for subjects: a digest, from which the principal cannot be read."""
-        return hashlib.sha256(f"{self.type}:{self.id}".encode()).hexdigest()[:16]
+        return caller_token(self.label)
 
 
 class Offloaded(Message):
@@ -120,7 +132,8 @@ class TurnRequested(Message):
     its conversation, `conversation` a keyed hash of it, which the log keeps; `task` is the caller's id of its task
     and `task_hash` its keyed hash. `digest` is a keyed digest of the call, if the caller sent an idempotency key.
     `parent` is the turn that made this one, `depth` the number of turns above it. `replay_of` is the turn that this
-    one executes again, `model` the model to execute it with instead of the agent's.
+    one executes again, `model` the model to execute it with instead of the agent's. `allowance` is what an attempt may
+    spend on models; None: there is no budget.
     """
 
     turn_id: Token
@@ -142,6 +155,7 @@ class TurnRequested(Message):
     digest: str | None = None
     replay_of: Token | None = None
     model: str | None = None
+    allowance: Allowance | None = None
     requested_at: datetime
 
 
@@ -279,15 +293,43 @@ class ToolFailed(LogEvent):
 
 
 class ModelCalled(LogEvent):
-    """A model answered; its duration and tokens. `call` names the call in the turn, as in `Answered`."""
+    """A model answered; its duration and tokens. `call` names the call in the turn, as in `Answered`.
+
+    `cached_tokens` are those of the input that the provider had in its cache. `cost` is by the price at the time of the
+    call; None: the model had no price. `caller` is the principal of the turn as `type:id`: who spends.
+    """
 
     type: Literal["model_called"] = "model_called"
     call: str = ""
     agent: str
     model: str
+    provider: str = ""
     duration_ms: float
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: Cost | None = None
+    caller: str = ""
+
+
+type ModelFault = Literal[
+    "rate_limited", "server_error", "timeout", "unreachable", "refused", "context_overflow", "invalid_response"
+]
+
+
+class ModelFailed(LogEvent):
+    """A model did not answer. Fields as in `ModelCalled`; `code` never holds text of the provider.
+
+    `refused`: with a status 4xx that is none of the others. `invalid_response`: it answered what cannot be used.
+    """
+
+    type: Literal["model_failed"] = "model_failed"
+    call: str
+    agent: str
+    model: str
+    provider: str
+    duration_ms: float
+    code: Annotated[ModelFault, _AS_STRING]
 
 
 class Continued(LogEvent):
@@ -402,6 +444,7 @@ type KnownEvent = (
     | ToolCompleted
     | ToolFailed
     | ModelCalled
+    | ModelFailed
     | Continued
     | Restarted
     | HandedBack

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
+from pallas_contracts.costs import Allowance
 from pallas_contracts.turns import (
     Answered,
     ClientContext,
@@ -33,8 +34,8 @@ class Turn:
 
     `principal` is who calls, `depth` the number of turns above this one.
     `task` is the caller's id of the task that the call belongs to. `model` (`PROVIDER.NAME`) replaces the agent's own
-    model. `journal` has what earlier attempts asked and heard; at `boundary` this attempt stops while the worker
-    drains. Runtimes use both through `Steps`.
+    model. `allowance` is what the attempt may spend on models. `journal` has what earlier attempts asked and heard; at
+    `boundary` this attempt stops while the worker drains. Runtimes use both through `Steps`.
     """
 
     turn_id: str
@@ -52,6 +53,7 @@ class Turn:
     input_responses: JsonObject | None = None
     request_state: str | None = None
     model: str | None = None
+    allowance: Allowance | None = None
     journal: Journal = NO_JOURNAL
     boundary: Boundary = field(default_factory=Boundary)
 

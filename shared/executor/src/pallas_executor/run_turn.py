@@ -95,6 +95,7 @@ def _turn(request: TurnRequested, attempt: int, remaining: float, journal: Journ
         input_responses=request.input_responses,
         request_state=request.request_state,
         model=request.model,
+        allowance=request.allowance,
         journal=journal,
         boundary=boundary,
     )

@@ -19,6 +19,7 @@ class Steps:
     """Takes answers from the journal of earlier attempts, and adds those of this one."""
 
     def __init__(self, turn: Turn, emit: Emitter) -> None:
+        self.turn = turn
         self._journal = turn.journal
         self._boundary = turn.boundary
         self._emit = emit

@@ -26,11 +26,15 @@ type Instrument = Counter | Gauge | Histogram
 
 @dataclass(frozen=True)
 class ByAgent[I: Instrument]:
-    """A metric with the labels of `AGENT`, and optionally one more whose `values` begin at 0."""
+    """A metric with the labels of `AGENT`, and optionally one more whose `values` begin at 0, or several.
+
+    Without `begins`, a series is made when it is first used: its labels are not known before.
+    """
 
     metric: I
     values: tuple[str, ...]
     there: Container[tuple[str, str]]
+    begins: bool = True
     _series: dict[tuple[str, ...], I] = field(default_factory=dict[tuple[str, ...], I])
 
     def of(self, team: str, agent: str, *value: str) -> I | None:
@@ -45,7 +49,7 @@ class ByAgent[I: Instrument]:
         """Make the series of a new agent."""
         for value in self.values:
             self.of(team, agent, value)
-        if not self.values:
+        if self.begins and not self.values:
             self.of(team, agent)
 
     def go(self, team: str, agent: str) -> None:
@@ -62,9 +66,9 @@ class AgentSeries:
     _kept: list[ByAgent[Any]] = field(default_factory=list[ByAgent[Any]])
     _there: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
 
-    def keep[I: Instrument](self, metric: I, *values: str) -> ByAgent[I]:
+    def keep[I: Instrument](self, metric: I, *values: str, begins: bool = True) -> ByAgent[I]:
         """Make and remove the series of a metric with the agents; `values` of its last label begin at 0."""
-        kept = ByAgent(metric, values, self._there)
+        kept = ByAgent(metric, values, self._there, begins)
         self._kept.append(kept)
         return kept
 

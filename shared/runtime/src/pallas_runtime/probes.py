@@ -7,6 +7,7 @@ needs is there and it is not draining.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -21,6 +22,9 @@ from prometheus_client import (
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+_PACKAGE = "pallas-runtime"
+"""All packages of Pallas have one version."""
+
 
 def _registry() -> CollectorRegistry:
     disable_created_metrics()  # a second series for each one, which Prometheus does not use
@@ -34,7 +38,8 @@ def _registry() -> CollectorRegistry:
 class Probes:
     """The state of a process. `checks` maps a name to a function that returns None or what is missing.
 
-    `starting` is the reason of `/readyz` until the process has `started`. `json_metrics`: the application answers
+    `starting` is the reason of `/readyz` until the process has `started`. `revision` is the commit that it was built
+    from. `json_metrics`: the application answers
     `/metrics` itself, unless the `Accept` header asks for text.
     """
 
@@ -44,10 +49,15 @@ class Probes:
     started: bool = False
     draining: bool = False
     json_metrics: bool = False
+    revision: str = "unknown"
 
     def __post_init__(self) -> None:
         ready = Gauge("pallas_ready", "1 when the process can do its work, as /readyz says", registry=self.metrics)
         ready.set_function(lambda: not self.missing())
+        built = Gauge(
+            "pallas_build_info", "1; the labels say what runs", ["version", "revision"], registry=self.metrics
+        )
+        built.labels(version(_PACKAGE), self.revision).set(1)
 
     def missing(self) -> dict[str, str]:
         """Why the process is not ready: empty when it is."""

@@ -64,7 +64,7 @@ def _run[S: Settings](
     except Rejected as error:
         print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
-    process = Process(service, instance, listener.getsockname()[1], Probes())
+    process = Process(service, instance, listener.getsockname()[1], Probes(revision=settings.revision))
 
     async def main() -> int:
         served: list[Service] = []

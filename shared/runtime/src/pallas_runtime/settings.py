@@ -80,6 +80,9 @@ class Settings(BrokerSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     instance: str | None = Field(None, description="name of this replica; generated when not set")
+    revision: str = Field(
+        "unknown", max_length=64, description="commit that this was built from, for `pallas_build_info`"
+    )
     max_connections: int = Field(
         5000, ge=1, description="HTTP connections at once; one more closes the connection that is idle longest"
     )

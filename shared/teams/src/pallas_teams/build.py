@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from pallas_contracts.agents import Allow, Icon, Limits
+from pallas_contracts.costs import Budget, TeamBudget
 from pallas_teams.clashes import slug
 from pallas_teams.model import (
     AgentConfig,
@@ -17,7 +18,15 @@ from pallas_teams.model import (
     TeamFolder,
 )
 from pallas_teams.providers import callable_providers, parse_model, provider_config
-from pallas_teams.schema import AgentSection, AgentsFile, AllowSection, CapabilitiesSection, ConfigFile, ServerSection
+from pallas_teams.schema import (
+    AgentSection,
+    AgentsFile,
+    AllowSection,
+    BudgetSection,
+    CapabilitiesSection,
+    ConfigFile,
+    ServerSection,
+)
 
 
 def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]) -> TeamFolder:
@@ -57,7 +66,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         port=section.port,
         depends_on=section.depends_on,
         servers=section.servers,
-        limits=_limits(section),
+        limits=_limits(section, team.budget),
         retry=section.retry,
         retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
@@ -70,7 +79,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
     )
 
 
-def _limits(section: AgentSection) -> Limits:
+def _limits(section: AgentSection, budget: BudgetSection | None) -> Limits:
     return Limits(
         turn_timeout=section.turn_timeout,
         queue_timeout=section.queue_timeout,
@@ -80,6 +89,17 @@ def _limits(section: AgentSection) -> Limits:
         max_rate=section.max_rate,
         max_rate_per_caller=section.max_rate_per_caller,
         grace=section.grace,
+        budget=_budget(budget) if budget is not None else None,
+    )
+
+
+def _budget(section: BudgetSection) -> TeamBudget:
+    each = section.per_caller
+    return TeamBudget(
+        tokens_per_day=section.tokens_per_day,
+        money_per_day=section.money_per_day,
+        currency=section.currency,
+        per_caller=each and Budget(**each.model_dump(), currency=section.currency),
     )
 
 

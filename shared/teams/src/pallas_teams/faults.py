@@ -80,16 +80,18 @@ def _shown(path: FieldPath, known: frozenset[str] | None) -> str:
 class FaultList:
     """Collects faults. Of several faults of one field at one place, only the first is kept.
 
-    `fields` are the names of all fields; in the secrets file no other key is shown.
+    `fields` are the names of all fields; in the secrets file no other key is shown. Without `hides`, every key is
+    shown: the file has no secrets.
     """
 
-    def __init__(self, fields: frozenset[str] = frozenset()) -> None:
+    def __init__(self, fields: frozenset[str] = frozenset(), *, hides: bool = True) -> None:
         self._fields = fields
+        self._hides = hides
         self._faults: dict[tuple[Mark, str], Fault] = {}
 
     def add(self, mark: Mark, path: FieldPath, message: str) -> None:
         """Add a fault of the field at `path`; an empty path means the whole file."""
-        shown = _shown(path, self._fields if mark.secret else None)
+        shown = _shown(path, self._fields if mark.secret else None) if self._hides else ".".join(map(str, path))
         fault = Fault(mark.file, mark.line, mark.column, shown, message)
         self._faults.setdefault((mark, fault.path), fault)
 

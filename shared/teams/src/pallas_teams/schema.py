@@ -24,6 +24,7 @@ from pallas_contracts.bounds import (
     Url,
 )
 from pallas_contracts.bounds import Name as BoundedName
+from pallas_contracts.costs import MOST_MONEY, MOST_TOKENS, Currency
 from pallas_contracts.ids import TOKEN_PATTERN
 from pallas_teams.providers import PROVIDERS
 
@@ -74,7 +75,8 @@ def _check_agent_port(value: int) -> int:
     return value
 
 
-def _not_bool(value: object) -> object:
+def not_bool(value: object) -> object:
+    """Refuse true and false where a number is wanted; pydantic takes them for 1 and 0."""
     if isinstance(value, bool):
         raise _fault("must be a number, not true or false")
     return value
@@ -85,11 +87,15 @@ type Version = Annotated[Line, _matching(_SEMVER, "must be a semantic version su
 type Domain = Annotated[BoundedName, _matching(_DOMAIN, "must be a reverse domain such as local.pallas")]
 type Model = Annotated[str, Field(max_length=LONGEST_NAME)]
 type Uuid = Annotated[str, AfterValidator(_check_uuid)]
-type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(_not_bool)]
-type AgentPort = Annotated[int, AfterValidator(_check_agent_port), BeforeValidator(_not_bool)]
-type Count = Annotated[int, Field(ge=1, le=MOST_COUNT), BeforeValidator(_not_bool)]
-type Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_not_bool)]
-type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False), BeforeValidator(_not_bool)]
+type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(not_bool)]
+type AgentPort = Annotated[int, AfterValidator(_check_agent_port), BeforeValidator(not_bool)]
+type Count = Annotated[int, Field(ge=1, le=MOST_COUNT), BeforeValidator(not_bool)]
+type Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(not_bool)]
+type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False), BeforeValidator(not_bool)]
+
+
+type _Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS), BeforeValidator(not_bool)]
+type _Money = Annotated[float, Field(ge=0, le=MOST_MONEY, allow_inf_nan=False), BeforeValidator(not_bool)]
 
 
 class Section(BaseModel):
@@ -112,6 +118,20 @@ class AllowSection(Section):
     types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = Field(default=(), max_length=FEW)
     teams: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
     tokens: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
+
+
+class CallerBudgetSection(Section):
+    """`budget.per_caller`."""
+
+    tokens_per_day: _Tokens | None = None
+    money_per_day: _Money | None = None
+
+
+class BudgetSection(CallerBudgetSection):
+    """`budget`."""
+
+    currency: Currency = "USD"
+    per_caller: CallerBudgetSection | None = None
 
 
 class ToolSection(Section):
@@ -160,6 +180,7 @@ class AgentsFile(Section):
     namespace: Domain = "local.pallas"
     registry_port: Port | None = None
     team_id: Uuid | None = None
+    budget: BudgetSection | None = None
     agents: dict[str, AgentSection]
 
 
@@ -213,6 +234,7 @@ FIELDS = frozenset({FORBIDDEN}).union(
             AgentsFile,
             AgentSection,
             AllowSection,
+            BudgetSection,
             ToolSection,
             CapabilitiesSection,
             CONFIG_SCHEMA,

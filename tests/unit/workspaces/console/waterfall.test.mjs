@@ -8,12 +8,12 @@ const { reactionTo } = await import(`${parts}keys.js`);
 const { lengthOf, place, selected, ticks, wholeRange, zoomed } = await import(`${parts}scale.js`);
 const { stretches } = await import(`${parts}strip.js`);
 const { duration, size } = await import(new URL("../units.js", parts));
-const { sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
+const { cost, costOf, sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
 
 let last = 0;
 const bar = (kind, after_ms, took_ms, more = {}) => ({
   id: ++last, parent: null, kind, what: kind, note: "", after_ms, took_ms, attempt: 1,
-  failed: false, taken_over: false, turn_id: null, input_tokens: null, output_tokens: null, ...more,
+  failed: false, taken_over: false, turn_id: null, input_tokens: null, output_tokens: null, cost_nanos: null, currency: null, ...more,
 });
 
 function turn() {
@@ -131,6 +131,16 @@ test("durations, ticks and tokens read well", () => {
   assert.equal(tokens(model), "1,204 in, 87 out");
   assert.equal(tokens(bar("tool", 0, 1)), "");
   assert.deepEqual(tokensOf(bars), { input_tokens: 1204, output_tokens: 87 });
+});
+
+test("costs are summed over one currency, and are left out where there is no price", () => {
+  const priced = (cost_nanos, currency) => bar("model", 0, 1, { cost_nanos, currency });
+  const bars = [priced(1_234_567_000, "USD"), priced(75_000, "USD"), bar("model", 0, 1)];
+  assert.deepEqual(bars.map(cost), ["1.23 USD", "0.000075 USD", ""]);
+  assert.deepEqual(costOf(bars), { cost_nanos: 1_234_642_000, currency: "USD" });
+  assert.equal(cost(costOf([...bars, priced(1, "EUR")])), "");
+  assert.equal(cost(costOf([priced(0, "USD")])), "0 USD");
+  assert.match(spoken(priced(75_000, "USD"), "Model"), /cost 0.000075 USD$/);
 });
 
 test("the summary is the sentence that the command line prints", () => {

@@ -31,6 +31,7 @@ CODES: Mapping[str, int] = {
     "agent_failed": UNREACHABLE,
     "worker_lost": UNREACHABLE,
     "busy": UNREACHABLE,
+    "budget_exhausted": UNREACHABLE,
     "undecodable": INTERNAL_ERROR,
     "content_expired": INTERNAL_ERROR,
     "content_damaged": INTERNAL_ERROR,

@@ -9,14 +9,20 @@ from typing import cast
 
 from pydantic_ai.exceptions import (
     AgentRunError,
+    ModelAPIError,
     ModelConnectionError,
     ModelContextWindowExceededError,
     ModelHTTPError,
+    ModelQuotaExceededError,
     ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelRequestTimeout,
     ModelServerError,
+    ModelTimeoutError,
     ModelUnavailableError,
 )
 
+from pallas_contracts.turns import ModelFault
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.redact import redact
 
@@ -39,6 +45,32 @@ def run_failure(error: AgentRunError, model: str) -> Failed:
         text = "message and history do not fit the model's context window; send less of the history"
         return Failed("context_overflow", text)
     return Failed("model_failed", f"the model {model!r} failed: {_text(error)}", retryable=_may_pass(error))
+
+
+def fault_of(error: AgentRunError) -> ModelFault:
+    """Why a model did not answer, in one word."""
+    if isinstance(error, ModelContextWindowExceededError) or _says_overflow(error):
+        return "context_overflow"
+    if isinstance(error, ModelHTTPError):
+        return _fault_of_status(error.status_code)
+    match error:
+        case ModelRateLimitError() | ModelQuotaExceededError():
+            return "rate_limited"
+        case ModelTimeoutError() | ModelRequestTimeout():
+            return "timeout"
+        case ModelConnectionError():
+            return "unreachable"
+        case ModelRequestRejectedError():
+            return "refused"
+        case ModelAPIError():
+            return "server_error"
+        case _:
+            return "invalid_response"
+
+
+def _fault_of_status(status: int) -> ModelFault:
+    known: dict[int, ModelFault] = {408: "timeout", 429: "rate_limited"}
+    return known.get(status) or ("server_error" if status >= 500 else "refused")
 
 
 def _says_overflow(error: AgentRunError) -> bool:

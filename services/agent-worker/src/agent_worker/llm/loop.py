@@ -8,6 +8,7 @@ takes it from there, and makes only the calls that have no answer yet. All objec
 import time
 from collections.abc import Sequence
 
+from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.messages import (
     InstructionPart,
     ModelMessage,
@@ -24,7 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from agent_worker.llm.calls import ToolCalls
-from agent_worker.llm.failures import RunFailed
+from agent_worker.llm.failures import RunFailed, fault_of
 from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.messages import seed_history, seed_prompt
 from agent_worker.llm.models import AgentModel
@@ -34,7 +35,7 @@ from agent_worker.llm.seed import Seed
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.text import TextStream
 from agent_worker.llm.tools import AgentTools
-from pallas_contracts.turns import ModelCalled
+from pallas_contracts.turns import ModelCalled, ModelFailed
 from pallas_executor.agent_runtime import Failed
 
 
@@ -109,10 +110,15 @@ class AgentLoop:
         return response
 
     async def _ask_model(self, call: str, messages: Sequence[ModelMessage]) -> ModelResponse:
+        self._scope.check_allowance()
         async with self._scope.steps.under_way():
             self._scope.step(self._name, "llm")
             began = time.perf_counter()
-            response = await self._request(messages)
+            try:
+                response = await self._request(messages)
+            except AgentRunError as error:
+                self._report_failure(call, error, began)
+                raise
             self._report(call, response, began)
             await self._journal.add_response(call, response)
             return response
@@ -123,14 +129,30 @@ class AgentLoop:
             whole.add(_text(response))
             whole.flush()
         self._spans.add(response.usage)
-        self._scope.emit(
+        self._scope.model_called(
             ModelCalled(
                 call=call,
                 agent=self._name,
                 model=self._model.name,
-                duration_ms=round((time.perf_counter() - began) * 1000, 3),
+                provider=self._model.provider,
+                duration_ms=_milliseconds_since(began),
                 input_tokens=response.usage.input_tokens,
                 output_tokens=response.usage.output_tokens,
+                cached_tokens=response.usage.cache_read_tokens,
+                cost=self._model.cost(response.usage),
+                caller=self._scope.caller,
+            )
+        )
+
+    def _report_failure(self, call: str, error: AgentRunError, began: float) -> None:
+        self._scope.emit(
+            ModelFailed(
+                call=call,
+                agent=self._name,
+                model=self._model.name,
+                provider=self._model.provider,
+                duration_ms=_milliseconds_since(began),
+                code=fault_of(error),
             )
         )
 
@@ -161,6 +183,10 @@ class AgentLoop:
         """Ask, once in a run, for text or a call where a response had neither."""
         again, self._asked_for_output = self._asked_for_output, True
         return no_output(response, self._model, has_tools=bool(self._tools.names), again=again)
+
+
+def _milliseconds_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
 
 
 def _text(response: ModelResponse) -> str:

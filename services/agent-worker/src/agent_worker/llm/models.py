@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 import httpx2
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
+from agent_worker.llm.responses import Counted, CountingClient, ignore
+from pallas_contracts.costs import Cost
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnError
 from pallas_runtime.telemetry import tracing
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
+from pallas_teams.prices import NO_PRICES, PriceTable
 from pallas_teams.providers import OFFLINE, PROVIDERS, parse_model
 
 UNKNOWN_MODEL: TurnError = "unknown_model"
@@ -36,6 +40,19 @@ class AgentModel:
     streams: bool
     settings: ModelSettings
     trace_content: bool = False
+    provider: str = OFFLINE
+    prices: PriceTable = NO_PRICES
+
+    def cost(self, usage: RequestUsage) -> Cost | None:
+        """What a call costs; None if the model has no price."""
+        return self.prices.cost(
+            self.provider,
+            self.name,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +97,17 @@ _FACTORIES: Mapping[str, Callable[[_Wanted], AgentModel]] = {"openai": _openai, 
 
 
 class TeamModels:
-    """Makes models and owns their HTTP clients. With `trace_content`, spans contain prompts and answers."""
+    """Makes models and owns their HTTP clients. With `trace_content`, spans contain prompts and answers.
 
-    def __init__(self, *, trace_content: bool = False) -> None:
+    `counted` is called with the provider for each of its responses.
+    """
+
+    def __init__(
+        self, *, trace_content: bool = False, prices: PriceTable = NO_PRICES, counted: Counted = ignore
+    ) -> None:
         self._trace_content = trace_content
+        self._prices = prices
+        self._counted = counted
         self._made: dict[tuple[str, ModelRef | None, ModelCapabilities | None], AgentModel] = {}
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
@@ -95,7 +119,8 @@ class TeamModels:
         """
         key = provider.key(), agent.model, agent.capabilities
         if key not in self._made:
-            self._made[key] = self._traced(self._make(agent, provider))
+            made = replace(self._make(agent, provider), provider=provider.name, prices=self._prices)
+            self._made[key] = self._traced(made)
         return self._made[key]
 
     def instead(self, agent: AgentConfig, text: str, providers: Mapping[str, ProviderConfig]) -> AgentModel:
@@ -120,7 +145,7 @@ class TeamModels:
             limits=agent.capabilities or ModelCapabilities(),
             base_url=config.base_url.get_secret_value() if config.base_url else None,
             api_key=config.api_key.get_secret_value() if config.api_key else _NO_KEY,
-            client=lambda: self._client(config.key()),
+            client=lambda: self._client(config),
         )
         if config.name == OFFLINE:
             return _offline(wanted)
@@ -138,9 +163,10 @@ class TeamModels:
         settings = InstrumentationSettings(include_content=content, include_model_request_parameters=False)
         return replace(made, model=InstrumentedModel(made.model, settings), trace_content=content)
 
-    def _client(self, key: str) -> httpx2.AsyncClient:
+    def _client(self, config: ProviderConfig) -> httpx2.AsyncClient:
+        key = config.key()
         if key not in self._clients:
-            self._clients[key] = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS)
+            self._clients[key] = CountingClient(config.name, self._counted, timeout=_TIMEOUT, limits=_LIMITS)
         return self._clients[key]
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.teams.hosted_team import HostedTeam
+from agent_worker.teams.watching import UNWATCHED, Watching
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.errors import PallasError
@@ -32,7 +33,7 @@ class HostTeams:
     executor: Executor
     folders: tuple[Path, ...]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    trace_content: bool = False
+    watching: Watching = UNWATCHED
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
@@ -96,7 +97,7 @@ class HostTeams:
         """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""
         from agent_worker.teams.make_agents import host_team
 
-        fresh = await host_team(loaded, trace_content=self.trace_content)
+        fresh = await host_team(loaded, self.watching)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:
             await take_over(fresh)

@@ -18,7 +18,9 @@ from pydantic import ValidationError
 from agent_worker.downstream.pool import DownstreamPool
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.teams.hosted_team import HostedTeam
+from agent_worker.teams.metered import MeteredRuntime
 from agent_worker.teams.outside import Reach
+from agent_worker.teams.watching import UNWATCHED, Watching
 from pallas_contracts.agents import AgentDefinition, read_definition, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
@@ -37,23 +39,23 @@ log = logging.getLogger(__name__)
 _TRANSPORTS = "agent_worker.downstream.transports"
 
 
-async def host_team(folder: TeamFolder, *, trace_content: bool = False) -> HostedTeam:
-    """Make all agents of a checked folder. With `trace_content`, their spans contain prompts and answers."""
-    shared = SharedRuntime()
+async def host_team(folder: TeamFolder, watching: Watching = UNWATCHED) -> HostedTeam:
+    """Make all agents of a checked folder."""
+    shared = SharedRuntime(watching)
     for kind in sorted({agent.kind for agent in folder.agents.values()}):
-        await _KINDS[kind].prepare(folder, shared, trace_content)
+        await _KINDS[kind].prepare(folder, shared)
     host = _Host(folder, shared)
     for agent in folder.agents.values():
         await host.add(agent)
     return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
 
 
-async def _prepare_llm(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
+async def _prepare_llm(folder: TeamFolder, shared: "SharedRuntime") -> None:
     await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
-    shared.open_models(trace_content=trace_content)
+    shared.open_models()
 
 
-async def _prepare_function(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
+async def _prepare_function(folder: TeamFolder, shared: "SharedRuntime") -> None:
     """Import what connects to servers. Modules are imported agent by agent."""
     if any(agent.servers for agent in folder.agents.values() if agent.kind == "function"):
         await asyncio.to_thread(importlib.import_module, _TRANSPORTS)
@@ -68,15 +70,23 @@ def _import_llm(*, with_servers: bool) -> None:
 class SharedRuntime:
     """A team's pooled connections and model clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, watching: Watching = UNWATCHED) -> None:
         self.pool = DownstreamPool()
         self.models: TeamModels | None = None
+        self._watching = watching
 
-    def open_models(self, *, trace_content: bool) -> None:
+    def open_models(self) -> None:
         """Get ready to make models; called after the LLM libraries are imported."""
         from agent_worker.llm.models import TeamModels
+        from agent_worker.llm.responses import ignore
 
-        self.models = TeamModels(trace_content=trace_content)
+        how = self._watching
+        counted = how.metrics.responded if how.metrics is not None else ignore
+        self.models = TeamModels(trace_content=how.trace_content, prices=how.prices, counted=counted)
+
+    def metered(self, runtime: AgentRuntime) -> AgentRuntime:
+        """The runtime with its turns counted."""
+        return MeteredRuntime(runtime, self._watching.metrics) if self._watching.metrics is not None else runtime
 
     async def close(self) -> None:
         """Close all connections and end all child processes."""
@@ -122,7 +132,7 @@ class _Host:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
 
     async def make_llm(self, agent: AgentConfig) -> HostedAgent:
-        return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
+        return HostedAgent(_llm_definition(self.folder, agent), self.shared.metered(self._llm_runtime(agent)))
 
     async def make_function(self, agent: AgentConfig) -> HostedAgent:
         from pallas_executor.functions.load import load_function_agent
@@ -132,7 +142,7 @@ class _Host:
         agents = {name: self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on}
         reach = Reach(self._servers(agent), agents, agent.may_repeat)
         runtime: AgentRuntime = FunctionRuntime(agent.name, functions, reach.open, safe=agent.retry == "safe")
-        return HostedAgent(_function_definition(self.folder, agent, functions), runtime)
+        return HostedAgent(_function_definition(self.folder, agent, functions), self.shared.metered(runtime))
 
     def _llm_runtime(self, agent: AgentConfig) -> "LlmRuntime":
         from agent_worker.llm.runtime import LlmRuntime
@@ -224,7 +234,7 @@ class _Kind:
     `prepare` runs once for a team that has such agents. `define` returns what is known of an agent that did not start.
     """
 
-    prepare: Callable[[TeamFolder, SharedRuntime, bool], Awaitable[None]]
+    prepare: Callable[[TeamFolder, SharedRuntime], Awaitable[None]]
     define: Callable[[TeamFolder, AgentConfig], AgentDefinition]
     make: Callable[[_Host, AgentConfig], Awaitable[HostedAgent]]
 

@@ -166,10 +166,14 @@ class Execution(Response):
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
+_TOO_MANY = {"busy": "QueueFull", "budget_exhausted": "BudgetExhausted"}
+"""Refusals that are answered with 429, with their names."""
+
+
 def _not_made(refused: Refusal) -> Refused:
-    if refused.code == "busy":
+    if (word := _TOO_MANY.get(refused.code)) is not None:
         seconds = max(1, math.ceil((refused.retry_after_ms or 0) / 1000))
-        return Refused(429, "QueueFull", refused.message, retry_after=seconds)
+        return Refused(429, word, refused.message, retry_after=seconds)
     if refused.code == "invalid_arguments":
         return Refused(400, "InvalidRequest", refused.message)
     return Refused(503, "Unavailable", refused.message, retry_after=1)

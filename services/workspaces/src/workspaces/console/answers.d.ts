@@ -49,6 +49,8 @@ export interface Bar {
   turn_id: string | null;
   input_tokens: number | null;
   output_tokens: number | null;
+  cost_nanos: number | null;
+  currency: string | null;
 }
 
 export type BarKind = "queue" | "attempt" | "journal" | "step" | "model" | "tool" | "agent" | "content" | "joined" | "cancel" | "outcome";

@@ -40,6 +40,8 @@ def bars_of(entries: Sequence[Entry], began: datetime, *, most: int = MOST_BARS)
             turn_id=entry.child,
             input_tokens=entry.input_tokens,
             output_tokens=entry.output_tokens,
+            cost_nanos=entry.cost.nanos if entry.cost is not None else None,
+            currency=entry.cost.currency if entry.cost is not None else None,
         )
         for number, entry in enumerate(kept)
     )
@@ -93,7 +95,7 @@ def _sum(entries: Sequence[tuple[Entry, bool]]) -> str:
 
 def _note(entry: Entry) -> str:
     """What the bar does not say elsewhere: a model's note is its tokens, an attempt's begins with what it is."""
-    if entry.kind == "model":
+    if entry.kind == "model" and not entry.failed:
         return ""
     return entry.note.removeprefix(entry.what).removeprefix("; ") if entry.kind == "attempt" else entry.note
 

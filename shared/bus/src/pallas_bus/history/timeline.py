@@ -8,7 +8,8 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_bus.history.wording import claim_text, text_of, time_of
+from pallas_bus.history.wording import claim_text, text_of, time_of, tokens_text
+from pallas_contracts.costs import Cost
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (
     Answered,
@@ -16,6 +17,7 @@ from pallas_contracts.turns import (
     Continued,
     HandedBack,
     ModelCalled,
+    ModelFailed,
     Restarted,
     Step,
     TextDelta,
@@ -53,6 +55,7 @@ class Entry:
     child: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost: Cost | None = None
 
     @property
     def depth(self) -> int:
@@ -153,7 +156,7 @@ class _Attempt:
                 within, span = self._callers.get(event.agent, self._whole), f"invoke_agent {event.agent}"
                 self._steps[event.agent] = self._add(Entry(at, "step", text_of(event), within=within, span=span))
                 self._calling = event.agent
-            case ModelCalled():
+            case ModelCalled() | ModelFailed():
                 self._model_called(event, at)
             case ToolStarted():
                 within, kind = self._steps.get(self._calling, self._whole), "tool" if event.leaf else "agent"
@@ -179,14 +182,17 @@ class _Attempt:
             case _:
                 self._add(Entry(at, "content", text_of(event), within=self._whole))
 
-    def _model_called(self, event: ModelCalled, at: datetime) -> None:
+    def _model_called(self, event: ModelCalled | ModelFailed, at: datetime) -> None:
         began, step = at - timedelta(milliseconds=event.duration_ms), self._steps.get(event.agent)
-        note = f"({event.input_tokens} in, {event.output_tokens} out)"
-        what, span = f"{event.model} answered {note}", f"chat {event.model}"
+        failed = isinstance(event, ModelFailed)
+        note = f"failed ({event.code})" if isinstance(event, ModelFailed) else f"({tokens_text(event)})"
+        what, span = f"{event.model} {'' if failed else 'answered '}{note}", f"chat {event.model}"
         within = step or self._whole
         entry = Entry(began, "model", what, event.duration_ms / 1000, within=within, span=span, note=note)
         entry.at = max(began, within.at)
-        entry.name, entry.input_tokens, entry.output_tokens = event.model, event.input_tokens, event.output_tokens
+        entry.name, entry.failed = event.model, failed
+        if isinstance(event, ModelCalled):
+            entry.input_tokens, entry.output_tokens, entry.cost = event.input_tokens, event.output_tokens, event.cost
         entry.taken_over = event.call in self.taken
         self._add(entry)
 

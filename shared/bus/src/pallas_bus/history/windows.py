@@ -42,9 +42,9 @@ async def windows(
     begin: int = state["first_seq"]
     end: int = state["last_seq"] + 1
     if since is not None:
-        begin = await _position(bus, stream, since, otherwise=end)
+        begin = await position_at(bus, stream, since, otherwise=end)
     if until is not None:
-        end = await _position(bus, stream, until, otherwise=end)
+        end = await position_at(bus, stream, until, otherwise=end)
     while begin < end:
         start = max(begin, end - size)
         records = [record for subject in subjects async for record in _window(bus, stream, subject, start, end)]
@@ -67,7 +67,7 @@ async def _window(bus: Bus, stream: Stream, subject: str, start: int, end: int) 
             yield record
 
 
-async def _position(bus: Bus, stream: Stream, moment: datetime, *, otherwise: int) -> int:
+async def position_at(bus: Bus, stream: Stream, moment: datetime, *, otherwise: int) -> int:
     """The position of the first message that was stored at `moment` or later."""
     async with aclosing(read(bus, stream.name, ">", since=moment, batch=1)) as records:
         first = await anext(records, None)

@@ -10,6 +10,7 @@ from pallas_contracts.turns import (
     Continued,
     HandedBack,
     ModelCalled,
+    ModelFailed,
     Restarted,
     Step,
     ToolCompleted,
@@ -41,8 +42,9 @@ def text_of(event: AnyEvent) -> str:
         case ToolFailed():
             return f"{event.server}/{event.tool}: failed ({event.code}) in {event.duration_ms:.1f} ms"
         case ModelCalled():
-            tokens = f"{event.input_tokens} in, {event.output_tokens} out"
-            return f"{event.model} answered {event.agent} in {event.duration_ms:.1f} ms ({tokens})"
+            return f"{event.model} answered {event.agent} in {event.duration_ms:.1f} ms ({tokens_text(event)})"
+        case ModelFailed():
+            return f"{event.model} failed {event.agent} in {event.duration_ms:.1f} ms ({event.code})"
         case Continued():
             return f"goes on at step {event.n} with {len(event.taken)} answers of earlier attempts"
         case Restarted():
@@ -53,6 +55,13 @@ def text_of(event: AnyEvent) -> str:
             return f"answer of call {event.call} kept"
         case _:
             return event.type.replace("_", " ")
+
+
+def tokens_text(event: ModelCalled) -> str:
+    """The tokens of a call of a model, and what it cost if that is known."""
+    cached = f" ({event.cached_tokens} cached)" if event.cached_tokens else ""
+    cost = f", {event.cost}" if event.cost is not None else ""
+    return f"{event.input_tokens} in{cached}, {event.output_tokens} out{cost}"
 
 
 def time_of(event: AnyEvent) -> datetime:

@@ -102,9 +102,10 @@ class _Follower:
         return info["created"], info["state"]["last_seq"]
 
 
-async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader) -> None:
+async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader, *, poll: float | None = None) -> None:
     """Hand over the stored messages on `subject` (wildcards allowed), then each new one, until this is cancelled.
 
+    With `poll`, new messages are read every so many seconds, not as soon as they are stored: for a stream with many.
     Retries while the broker is unavailable, the stream does not exist yet, or the reader raises `Unavailable`.
     """
     notified = asyncio.Event()
@@ -116,7 +117,8 @@ async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader) -> None
         notified.set()
 
     assert stream.live is not None, "a stream that is followed is republished as it is stored"
-    subscription = await bus.subscribe(live_subject(subject, stream.live), on_message)
+    live = live_subject(subject, stream.live)
+    subscription = await bus.subscribe(live, on_message) if poll is None else None
     remove = bus.on_reconnect(reconnected)
     follower = _Follower(bus, stream, subject, reader)
     facts = {"stream": stream.name}
@@ -125,8 +127,9 @@ async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader) -> None
             notified.clear()
             await retry_while_unavailable(follower.catch_up, "read a stream", deadline=None, facts=facts)
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS if poll is None else poll):
                     await notified.wait()
     finally:
         remove()
-        await bus.unsubscribe(subscription)
+        if subscription is not None:
+            await bus.unsubscribe(subscription)

@@ -1,12 +1,14 @@
-"""Check the limits of an agent, for waiting turns and for turns per second, before anything of a turn exists."""
+"""Check budgets and limits (of waiting turns, and of turns per second) before anything of a turn exists."""
 
 import math
 from dataclasses import dataclass
 
+from pallas_calls.admission.budgets import Budgets
 from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import Limits
+from pallas_contracts.costs import Allowance
 from pallas_contracts.turns import TurnRequested
 
 
@@ -16,10 +18,17 @@ class AdmitTurn:
 
     positions: QueuePositions
     rates: TurnRates
+    budgets: Budgets
 
-    async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | None:
-        """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates."""
+    async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
+        """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates.
+
+        Returns what an admitted turn may spend on models; None: as much as it likes.
+        """
         team, agent, caller = request.team, request.agent, request.principal.token
+        allowed = self.budgets.check(team, request.principal, limits.budget)
+        if isinstance(allowed, Refusal):
+            return allowed
         if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
             turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
             message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
@@ -28,4 +37,4 @@ class AdmitTurn:
             each = " from each caller" if late.limit == "caller_rate" else ""
             message = f"This agent accepts at most {late.rate:g} turns per second{each}. Try again shortly."
             return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)
-        return None
+        return allowed

@@ -5,7 +5,7 @@ import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
 import { duration } from "../units.js";
 import { stretches } from "../waterfall/strip.js";
-import { tokens, tokensOf } from "../waterfall/words.js";
+import { cost, costOf, tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */
@@ -13,7 +13,7 @@ import { isOver } from "./lines.js";
 /** The sentence about where the time went, as a row of figures. @param {{view: TurnView}} props */
 export function Summary({ view }) {
   const { times, bars } = view;
-  const sum = tokensOf(bars);
+  const sum = tokensOf(bars), spent = cost(costOf(bars));
   const agents = stretches(bars.filter((bar) => bar.kind === "agent" && bar.turn_id), times.total).filter((each) => each.doing === "agent");
   const away = agents.reduce((all, each) => all + each.to - each.from, 0);
   const parts = [
@@ -26,7 +26,8 @@ export function Summary({ view }) {
   return html`<div class="summary" role="group" aria-label="Summary">
     <p class="total"><b>${duration(times.total)}</b><span>${isOver(view.turn) ? "in all" : "so far"}</span></p>
     ${parts.map((part) => html`<p key=${part.kind} class=${`k-${part.kind}`}><i aria-hidden="true" /><b>${part.figure}</b><span>${part.text}</span></p>`)}
-    ${sum.input_tokens + sum.output_tokens > 0 && html`<p><b>${(sum.input_tokens + sum.output_tokens).toLocaleString("en")}</b><span>tokens: ${tokens(sum)}</span></p>`}</div>`;
+    ${sum.input_tokens + sum.output_tokens > 0 && html`<p><b>${(sum.input_tokens + sum.output_tokens).toLocaleString("en")}</b><span>tokens: ${tokens(sum)}</span></p>`}
+    ${spent && html`<p><b>${spent}</b><span>for models</span></p>`}</div>`;
 }
 
 /** @param {{view: TurnView}} props */

@@ -4,7 +4,7 @@ import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
 import { duration } from "../units.js";
 import { KINDS, NAMED } from "./kinds.js";
-import { tokens } from "./words.js";
+import { cost, tokens } from "./words.js";
 
 /** @param {{bar: Bar | undefined, length: import("../../lib.js").Signal<number>}} props `length` is that of the turn, in milliseconds */
 export function Inspector({ bar, length }) {
@@ -18,6 +18,7 @@ export function Inspector({ bar, length }) {
       <div><dt>at</dt><dd>${duration(bar.after_ms)}</dd></div>
       ${bar.took_ms !== null && html`<div><dt>took</dt><dd>${duration(bar.took_ms)}${share ? html` <span class="muted">${share} %</span>` : null}</dd></div>`}
       ${tokens(bar) && html`<div><dt>tokens</dt><dd>${tokens(bar)}</dd></div>`}
+      ${cost(bar) && html`<div><dt>cost</dt><dd>${cost(bar)}</dd></div>`}
       ${bar.attempt > 0 && !["attempt", "queue"].includes(bar.kind) && html`<div><dt>attempt</dt><dd>${bar.attempt}</dd></div>`}
       ${bar.note && html`<div class=${bar.failed ? "failed" : ""}><dt class="hidden">note</dt><dd>${bar.note}</dd></div>`}
       ${bar.taken_over && html`<div><dt class="hidden">note</dt><dd>taken over by a later attempt</dd></div>`}

@@ -17,6 +17,8 @@
  * @property {string|null} turn_id
  * @property {number|null} input_tokens
  * @property {number|null} output_tokens
+ * @property {number|null} cost_nanos
+ * @property {string|null} currency
  *
  * @typedef {object} Row A bar as a row of a tree grid. `hidden` counts the bars below a collapsed one.
  * @property {Bar} bar

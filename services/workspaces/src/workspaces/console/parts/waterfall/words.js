@@ -47,11 +47,26 @@ export function tokensOf(bars) {
   return sum;
 }
 
+/** "0.0123 USD"; empty if the price is not known. @param {Pick<Bar, "cost_nanos"|"currency">} bar */
+export function cost(bar) {
+  if (bar.cost_nanos === null || bar.currency === null) return "";
+  return `${(bar.cost_nanos / 1e9).toLocaleString("en", { maximumSignificantDigits: 3 })} ${bar.currency}`;
+}
+
+/** The sum of all calls with a price; null if they are of several currencies. @param {readonly Bar[]} bars */
+export function costOf(bars) {
+  const priced = bars.filter((bar) => bar.cost_nanos !== null);
+  const [currency, ...others] = new Set(priced.map((bar) => bar.currency));
+  if (!currency || others.length) return { cost_nanos: null, currency: null };
+  return { cost_nanos: priced.reduce((sum, bar) => sum + (bar.cost_nanos ?? 0), 0), currency };
+}
+
 /** A bar in one sentence, for screen readers. @param {Bar} bar @param {string} kind the name of its kind */
 export function spoken(bar, kind) {
   const parts = [`${kind}: ${bar.what}`, `after ${duration(bar.after_ms)}`];
   if (bar.took_ms !== null) parts.push(`took ${duration(bar.took_ms)}`);
   if (tokens(bar)) parts.push(`tokens ${tokens(bar)}`);
+  if (cost(bar)) parts.push(`cost ${cost(bar)}`);
   if (bar.failed) parts.push("failed");
   if (bar.taken_over) parts.push("taken over by a later attempt");
   return parts.join(", ");

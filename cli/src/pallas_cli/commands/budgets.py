@@ -1,0 +1,59 @@
+"""`pallas budgets`: what teams and callers may spend on models in a day."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+
+app = typer.Typer(no_args_is_help=True, help="What teams and callers may spend on models in a day (UTC).")
+
+Team = Annotated[str | None, typer.Option(help="The budget of this team.")]
+Caller = Annotated[
+    str | None,
+    typer.Option(metavar="TYPE:ID", help="The budget of this caller over all teams, as `turns list` has it."),
+]
+Every = Annotated[
+    str | None, typer.Option(metavar="team|caller", help="The budget of each team, or caller, without one of its own.")
+]
+
+
+@app.command("list")
+def list_budgets(nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """List the budgets that are set here, with what was spent of them today."""
+    from pallas_cli.costs.budgets import show_budgets
+
+    run_on(nats, data, partial(show_budgets, as_json=as_json))
+
+
+@app.command("set")
+def set_one(
+    team: Team = None,
+    caller: Caller = None,
+    every: Every = None,
+    tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens; 0 allows none.")] = None,
+    money_per_day: Annotated[float | None, typer.Option(help="Money, in units of --currency.")] = None,
+    currency: Annotated[str, typer.Option(help="Currency of --money-per-day, that of the price table.")] = "USD",
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
+    from pallas_cli.costs.budgets import set_budget, whose_of
+
+    whose, limits = whose_of(team, caller, every), {"tokens_per_day": tokens_per_day, "money_per_day": money_per_day}
+    run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency))
+
+
+@app.command()
+def remove(
+    team: Team = None,
+    caller: Caller = None,
+    every: Every = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Remove a budget."""
+    from pallas_cli.costs.budgets import remove_budget, whose_of
+
+    run_on(nats, data, partial(remove_budget, whose=whose_of(team, caller, every)))

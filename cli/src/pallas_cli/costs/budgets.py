@@ -1,0 +1,140 @@
+"""Sets, lists and removes budgets: what teams and callers may spend on models in a day."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import delete, put, snapshot
+from pallas_cli.costs.report import cost_text, document_of
+from pallas_cli.plain_table import print_table
+from pallas_cli.plain_text import print_plain
+from pallas_cli.refused import Refused
+from pallas_contracts.catalog import BUDGETS, SPENDING
+from pallas_contracts.costs import NANOS, GrantedBudget, Spending, day_of, granted_budget, money_text
+from pallas_contracts.errors import Rejected
+from pallas_contracts.ids import is_token
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Principal, caller_token
+
+_NOTHING = Spending(day="none", team="none", caller="")
+_TYPES: tuple[str, ...] = get_args(Principal.model_fields["type"].annotation)
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose budget: the key of its entry, and the caller as `type:id`."""
+
+    kind: Literal["team", "caller", "every"]
+    name: str
+    caller: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.caller or self.name}"
+
+
+def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
+    """The budget that the options name.
+
+    Raises:
+        Refused: they do not name exactly one.
+    """
+    if sum(given is not None for given in (team, caller, every)) != 1:
+        raise Refused("pass one of --team, --caller and --every")
+    if team is not None:
+        if not is_token(team):
+            raise Refused(f"--team {team!r} is not the name of a team")
+        return Whose("team", team)
+    if caller is not None:
+        kind, _, name = caller.partition(":")
+        if kind not in _TYPES or not name:
+            raise Refused(f"--caller {caller!r} is not TYPE:ID with one of the types {', '.join(_TYPES)}")
+        return Whose("caller", caller_token(caller), caller)
+    if every not in ("team", "caller"):
+        raise Refused(f"--every {every!r} is not one of team, caller")
+    return Whose("every", every)
+
+
+async def set_budget(
+    bus: Bus, *, whose: Whose, tokens_per_day: int | None, money_per_day: float | None, currency: str
+) -> None:
+    """Set a budget in place of the one before.
+
+    Raises:
+        Refused: the budget is invalid, or has no limit.
+    """
+    if tokens_per_day is None and money_per_day is None:
+        raise Refused("pass --tokens-per-day, --money-per-day or both")
+    try:
+        budget = granted_budget(
+            kind=whose.kind,
+            name=whose.name,
+            caller=whose.caller,
+            tokens_per_day=tokens_per_day,
+            money_per_day=money_per_day,
+            currency=currency,
+            set_at=utc_now(),
+        )
+    except Rejected as error:
+        raise Refused(error.message) from error
+    await put(bus, BUDGETS, budget, kind=whose.kind, name=whose.name)
+    print_plain(f"{whose}: {_limits(budget)} a day")
+
+
+async def remove_budget(bus: Bus, *, whose: Whose) -> None:
+    """Remove a budget.
+
+    Raises:
+        Refused: there is none.
+    """
+    if f"{whose.kind}.{whose.name}" not in await snapshot(bus, BUDGETS):
+        raise Refused(f"there is no budget of {whose}")
+    await delete(bus, BUDGETS, kind=whose.kind, name=whose.name)
+    print_plain(f"{whose}: no budget")
+
+
+async def show_budgets(bus: Bus, *, as_json: bool) -> None:
+    """Print all budgets that operators have set, with what was spent of them today."""
+    budgets, today = await snapshot(bus, BUDGETS), day_of(utc_now())
+    spent = [entry for entry in (await snapshot(bus, SPENDING)).values() if entry.day == today]
+    rows = [(budget, _spent(budget, spent)) for _, budget in sorted(budgets.items())]
+    if as_json:
+        print(json.dumps([_document(*row) for row in rows], indent=2, ensure_ascii=False))
+    elif not rows:
+        print_plain("No budgets are set.")
+    else:
+        print_table(["budget", "a day", "tokens today", "cost today"], (_cells(*row) for row in rows))
+
+
+def _spent(budget: GrantedBudget, entries: list[Spending]) -> Spending | None:
+    """What was spent of it today; None for the budget of every one, which is not one sum."""
+    if budget.kind == "every":
+        return None
+    total = _NOTHING
+    for entry in entries:
+        if budget.name == (entry.team if budget.kind == "team" else caller_token(entry.caller)):
+            total = total.plus(entry)
+    return total
+
+
+def _document(budget: GrantedBudget, spent: Spending | None) -> dict[str, Any]:
+    document = budget.model_dump(mode="json")
+    return {**document, "today": document_of(spent) if spent is not None else None}
+
+
+def _cells(budget: GrantedBudget, spent: Spending | None) -> list[str]:
+    name = f"{budget.kind} {budget.caller or budget.name}"
+    used = [f"{spent.tokens:,}", cost_text(spent)] if spent is not None else ["-", "-"]
+    return [name, _limits(budget), *used]
+
+
+def _limits(budget: GrantedBudget) -> str:
+    return " and ".join(_parts(budget))
+
+
+def _parts(budget: GrantedBudget) -> Iterator[str]:
+    if budget.tokens_per_day is not None:
+        yield f"{budget.tokens_per_day:,} tokens"
+    if budget.money_per_day is not None:
+        yield money_text(round(budget.money_per_day * NANOS), budget.currency)

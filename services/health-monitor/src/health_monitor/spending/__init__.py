@@ -1,0 +1,1 @@
+"""What models have cost, folded from the log into the bucket `spending`."""

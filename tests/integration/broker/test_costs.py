@@ -1,0 +1,56 @@
+"""Folding the log and setting budgets are not denied on a broker with rights for each service."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tests.builders import turn_requested
+from tests.integration.broker.guarded import ALPHA, start, worker
+from tests.integration.real_parts import OWNED, a_worker, until
+
+from health_monitor.spending.keep_spending import KeepSpending
+from pallas_bus.transport.connection import connect
+from pallas_bus.transport.kv import snapshot
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.queue import submit
+from pallas_calls.admission.budgets import watch_budgets
+from pallas_cli.costs.budgets import remove_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs.report import show_costs
+from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
+
+LLM = "  harper: {model: offline, title: Harper}\n"
+
+
+async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_each_service(tmp_path: Path) -> None:
+    guarded = start(tmp_path, edit=lambda text: text + LLM)
+    try:
+        async with AsyncExitStack() as stack:
+            buses = {
+                user: await stack.enter_async_context(connect(guarded.access(user), user))
+                for user in (GATEWAY, MONITOR, PIPELINES, CLI)
+            }
+            await declare(buses[GATEWAY], *OWNED)
+            seed = guarded.seed(worker(ALPHA))
+            await stack.enter_async_context(a_worker(guarded.server.url, guarded.teams[ALPHA], nats_seed=seed))
+            known = [await stack.enter_async_context(watch_budgets(buses[user])) for user in (GATEWAY, PIPELINES)]
+            folding = asyncio.create_task(KeepSpending(buses[MONITOR]).run())
+            await submit(buses[GATEWAY], turn_requested(ALPHA, "harper", arguments={"message": "hello"}))
+            await set_budget(
+                buses[CLI], whose=whose_of(ALPHA, None, None), tokens_per_day=1, money_per_day=None, currency="USD"
+            )
+
+            async def used_up() -> bool:
+                return all(budgets.share(ALPHA, None) == 1 for budgets in known)
+
+            await until(used_up)
+            assert len(await snapshot(buses[CLI], SPENDING)) == 1
+            await show_budgets(buses[CLI], as_json=False)
+            await show_costs(
+                buses[CLI], by="day", since="1h", until=None, team=None, caller=None, prices=None, as_json=False
+            )
+            await remove_budget(buses[CLI], whose=whose_of(ALPHA, None, None))
+            folding.cancel()
+            await asyncio.gather(folding, return_exceptions=True)
+        assert guarded.violations == []
+    finally:
+        guarded.server.close()

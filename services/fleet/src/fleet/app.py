@@ -99,7 +99,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         metrics = make_metrics(process.probes.metrics)
-        http = Http(settings.coder_url, settings.coder_token, count=metrics.requested)
+        http = Http(settings.coder_url, settings.coder_token, ca=settings.coder_ca, count=metrics.requested)
         stack.push_async_callback(http.close)
         coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
         bus = await enter(connect_when_possible(access, FLEET, instance=process.instance))

@@ -10,6 +10,7 @@ class FleetSettings(Settings):
 
     coder_url: str | None = Field(None, description="base URL of Coder; without one every tool answers 503")
     coder_token: SecretStr | None = Field(None, description="token of the Coder user who owns the workspaces")
+    coder_ca: str | None = Field(None, description="CA certificates (PEM) of Coder, besides the usual ones")
     coder_organization: str | None = Field(
         None, description="organization in which workspaces are made; by default that of the template"
     )

@@ -39,7 +39,6 @@ def _terminal(coder: Coder) -> Terminal:
 
 
 CODER: dict[str, Callable[[Coder], Awaitable[Any]]] = {
-    "deployment": lambda coder: coder.deployment(),
     "workspaces": lambda coder: coder.workspaces(),
     "workspace": lambda coder: coder.workspace("id"),
     "create": lambda coder: coder.create("papi", TEMPLATE, preset_id=None, parameters={}),
@@ -130,10 +129,10 @@ async def test_every_call_says_that_the_certificate_is_not_trusted(tmp_path: Pat
 
 
 async def test_a_coder_with_a_certificate_of_its_own_ca_is_reached(tmp_path: Path) -> None:
-    async with serving(lambda _: json_reply({"deployment_id": "d"}), self_signed(tmp_path)) as server:
+    async with serving(lambda _: json_reply([]), self_signed(tmp_path)) as server:
         _, _, certificate = (tmp_path / "coder.pem").read_text("ascii").partition("-----END PRIVATE KEY-----\n")
         http = Http(server.url, SecretStr(TOKEN), ca=certificate)
-        assert await Coder(http).deployment() == "d"
+        assert await Coder(http).templates() == ()
         await http.close()
 
 

@@ -128,6 +128,7 @@ BESIDE = (
     Edge("pipelines", "registry", "nats", "agents"),
     Edge("pipelines", "health-monitor", "nats", "workers"),
     Edge("fleet", "agent-gateway", "nats", "agents"),
+    Edge("fleet", "agent-gateway", "nats", "resource.changed"),
     Edge("fleet", "registry", "nats", "agents"),
     Edge("fleet", "health-monitor", "nats", "workers"),
     Edge("fleet", "pipelines", "nats", "agents"),

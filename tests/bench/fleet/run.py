@@ -22,7 +22,7 @@ from tests.bench.processes import Process, running
 from fleet.coder.client import Coder
 from fleet.reaching.http import Http
 from pallas_bus.transport.connection import connect
-from pallas_contracts.catalog import FLEET
+from pallas_contracts.catalog import FLEET, GATEWAY
 
 PYTHON = Path(__file__).parents[3] / ".tools" / "setup-fleet-mcp" / "bin" / "python"
 _VERSION = "import importlib.metadata as it; print(it.version('setup-fleet-mcp'))"
@@ -83,10 +83,10 @@ async def _measured(
         enter = parts.enter_async_context
         http = Http(url, SecretStr(_TOKEN))
         parts.push_async_callback(http.close)
-        bus = await enter(connect(nats_url, FLEET))
+        bus, log = await enter(connect(nats_url, FLEET)), await enter(connect(nats_url, GATEWAY))
         ours = await enter(Client(f"http://127.0.0.1:{gateway.port}/teams/fleet/mcp/fleet"))
         theirs = await enter(Client(f"http://127.0.0.1:{peer.port}/mcp"))
-        world = World(ours, theirs, Coder(http), bus, extent, report)
+        world = World(ours, theirs, Coder(http), bus, log, extent, report)
         found: dict[str, Any] = {"list": {}}
         for size in extent.sizes:
             report(f"{size} agents")

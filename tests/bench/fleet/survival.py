@@ -117,7 +117,7 @@ async def killed(world: World, fleets: list[Process]) -> dict[str, Any]:
     before = [await _prompts(each) for each in terminals]
     turns = await _start(world, count)
     refs = [task_ref(turn) for turn in turns]
-    claims = await last_claims(world.bus, refs)
+    claims = await last_claims(world.log, refs)
     had = {turn: claim.worker for turn, claim in claims.items()}
     [lost, *_] = sorted(set(had.values()), key=lambda worker: -list(had.values()).count(worker))
     victim = next(each for each in fleets if lost in each.output())
@@ -125,7 +125,7 @@ async def killed(world: World, fleets: list[Process]) -> dict[str, Any]:
     os.kill(victim.pid, signal.SIGKILL)
 
     async def taken() -> bool:
-        now = await last_claims(world.bus, refs)
+        now = await last_claims(world.log, refs)
         return len(now) == count and all(claim.worker != lost for claim in now.values())
 
     await world.until(taken, every=0.05)

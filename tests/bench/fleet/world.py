@@ -40,10 +40,13 @@ QUICK = Extent((5, 10), 20, 3, (100, 1000), 5, 10, 3.0)
 
 @dataclass(frozen=True)
 class World:
+    """`bus` is the fleet's connection. `log` reads the log directly: the fleet's own reads cost the broker far more."""
+
     ours: Client
     peer: Client
     coder: Coder
     bus: Bus
+    log: Bus
     extent: Extent
     report: Report
 

@@ -10,6 +10,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import (
     Record,
     read,
+    read_all,
     read_last,
     read_newest,
 )
@@ -108,3 +109,15 @@ async def test_the_consumer_of_a_reader_that_stops_early_is_removed(
     consumers = (await owner.api(f"CONSUMER.LIST.{stream.name}", {}))["consumers"]
     assert {consumer["config"]["inactive_threshold"] for consumer in consumers} == {10_000_000_000}
     assert all(consumer["config"]["mem_storage"] for consumer in consumers)
+
+
+async def test_all_messages_of_a_subject_are_read_with_one_consumer(
+    owner: Bus, worker: Bus, stream: Stream, team: str
+) -> None:
+    subject = f"scoped.{team}.3"
+    wanted, found = await read_all(owner, stream.name, subject), await read_all(worker, stream.name, subject)
+    assert [(record.seq, record.data) for record in found] == [(record.seq, record.data) for record in wanted]
+    assert len(found) == 50
+    assert (await owner.api(f"STREAM.INFO.{stream.name}", {}))["state"]["consumer_count"] == 1
+    assert await read_all(worker, stream.name, f"scoped.{team}.none") == []
+    assert (await owner.api(f"STREAM.INFO.{stream.name}", {}))["state"]["consumer_count"] == 1

@@ -4,9 +4,12 @@ Three things in Coder's document differ from what real answers are, and are set 
 that may be null is a string, and what makes something answers 201.
 """
 
+import json
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import suppress
 from importlib import import_module
@@ -76,7 +79,7 @@ def hold(cases: Any, base: str, headers: dict[str, str], values: dict[str, str])
         max_examples=EXAMPLES,
         database=None,
         deadline=None,
-        derandomize=True,
+        derandomize="PALLAS_TEST_SEED" not in os.environ,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
@@ -131,10 +134,37 @@ def test_coders_openapi_document_holds(serve: Any) -> None:
         assert hold_for_all(document, f"{base}/api/v2", headers, **known) == 27
 
 
-def test_agentapis_openapi_document_holds(serve: Any) -> None:
+@pytest.fixture
+def terminal(serve: Any) -> str:
+    """The address of AgentAPI in front of a demo agent that waits for input."""
     program = Path(str(import_module("pallas_demo.coder").__file__)).with_name("demo_agent.py")
-    base = serve("--agentapi", f"{sys.executable} {program}")
+    base: str = serve("--agentapi", f"{sys.executable} {program}")
+    with httpx.Client(base_url=base, trust_env=False) as client:
+        until = time.monotonic() + 30
+        while client.get("/status").json()["status"] != "stable":
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    return base
+
+
+def test_nothing_that_is_typed_ends_the_agent(terminal: str) -> None:
+    keys = ["\x03", "\x04", "\x1c", "\x1a", "\x00", "\x1b", "\x9b", "\ud800", "\r"]
+    prompts = ["write \x00: x", "write .: x", "work 1x s", "work 1e999 s", "exit", "\ud800"]
+    with httpx.Client(base_url=terminal, trust_env=False, timeout=20) as client:
+
+        def type_in(kind: str, content: str) -> int:
+            body = json.dumps({"type": kind, "content": content})
+            return client.post("/message", content=body, headers={"content-type": "application/json"}).status_code
+
+        assert [type_in("raw", key) for key in keys] == [200] * len(keys)
+        for prompt in prompts:
+            while type_in("user", prompt) == 500:  # it still works on the one before
+                time.sleep(0.02)
+        assert client.get("/status").status_code == 200
+
+
+def test_agentapis_openapi_document_holds(terminal: str) -> None:
     document = recorded("agentapi-openapi")
     hosts = document["paths"]["/status"]["get"]["responses"]
     assert set(hosts) == {"200", "default"}
-    assert hold_for_all(document, base, {}) == 4
+    assert hold_for_all(document, terminal, {}) == 4

@@ -12,18 +12,18 @@ from fleet.running import watching
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import GATEWAY
-from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
 
 @pytest.fixture
 async def lab(bus: Connecting, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Lab]:
-    """A lab without a replica yet. Watchers are less patient than in earnest."""
+    """A lab without a replica yet. Watchers are less patient than in earnest, and terminals are sooner stable."""
     monkeypatch.setattr(watching, "STABLE_SECONDS", 0.3)
     monkeypatch.setattr(watching, "_STARTING_SECONDS", 0.1)
     gateway = await bus(GATEWAY)
     await declare(gateway, *OWNED)
     async with (
-        CoderStandIn(StandInSettings(build_seconds=0.05)) as coder,
+        CoderStandIn(StandInSettings(build_seconds=0.02, terminal=TerminalSettings(stable_after=0.1))) as coder,
         AsyncExitStack() as stack,
         follow_turns(gateway) as feeds,
     ):

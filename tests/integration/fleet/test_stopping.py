@@ -105,10 +105,13 @@ async def test_an_agent_that_died_while_nobody_watched_is_not_busy_for_ever(
     assert await outcome(lab, task) == "completed"
 
 
-async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(lab: Lab) -> None:
+async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.3)
     await lab.replica()
     name = await lab.create()
-    for delay in (0.0, 0.01, 0.02, 0.05):
+    for delay in (-0.4, 0.0, 0.02, 0.05):
         answer = await lab.call("start_agent_task", agent_name=name, task_description="work 0.1 s")
         handle = lab.coder.agent(name)
         await handle.until("stable")
@@ -117,8 +120,19 @@ async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(la
         await freed(lab, name)
         row = await latest(lab, name)
         assert row["id"] == answer["task"]["id"]
-        assert row["status"] == ("completed" if result.is_error else "stopped"), result
+        assert (row["status"], result.is_error) == ("completed", True), result
         assert handle.escapes == 0
+
+
+async def test_an_agent_that_only_pauses_is_stopped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    await lab.replica()
+    name = await lab.create()
+    monkeypatch.setattr("fleet.running.watching.STABLE_SECONDS", 2.0)
+    task = (await lab.call("start_agent_task", agent_name=name, task_description="quiet 1 s; work 60 s"))["task"]
+    await lab.coder.agent(name).until("stable")
+    stopped = await lab.call("stop_agent_task", agent_name=name)
+    assert (stopped["task"]["id"], stopped["task"]["status"]) == (task["id"], "stopped")
+    assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
 
 
 async def test_a_task_whose_turn_is_cancelled_is_stopped(lab: Lab) -> None:

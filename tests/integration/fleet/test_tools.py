@@ -244,9 +244,21 @@ async def test_a_workspace_that_cannot_be_provisioned_is_deleted_again(lab: Lab)
     assert lab.known("bad") is None
 
 
-@requirement("F-start_task-1")
-async def test_a_task_that_could_not_begin_is_not_answered_as_running(lab: Lab) -> None:
+async def test_a_project_without_coding_agents_is_refused_and_leaves_no_workspace(lab: Lab) -> None:
     await lab.replica()
+    error = await lab.error("create_agent", name="bare", project="Plain", spec="x")
+    assert (failure(error), error["details"]["field"]) == (("bad_request", 400), "project")
+    assert "has no coding agents" in error["message"]
+    assert await lab.call("list_agents") == {"agents": [], "total_count": 0}
+    assert lab.known("bare") is None
+
+
+@requirement("F-start_task-1")
+async def test_a_task_that_could_not_begin_is_not_answered_as_running(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.watching.CHECK_SECONDS", 0.2)
+    await lab.replica(fleet_create_wait="0")
     await lab.call("create_agent", name="bare", project="Plain", spec="x")
     await lab.idle("bare")  # it is noticed that it cannot do its specification
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -11,7 +12,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.mcp.platform import Platform
 
-NO_PLATFORM = cast("Platform", object())  # no call is made here
+NO_PLATFORM = cast("Platform", SimpleNamespace(sessions=None))  # no call is made here
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from fleet.coder.model import Template, Workspace
 from fleet.reaching.http import Http, Limits
 from fleet.reaching.peer import NotSent
 from fleet.terminal.agent_api import Terminal
-from pallas_contracts.errors import Unavailable
+from pallas_contracts.errors import Rejected, Unavailable
 
 TOKEN = "t0p-s3cret-token"
 CALM = Limits(pauses=(0, 0))
@@ -39,7 +39,6 @@ def _terminal(coder: Coder) -> Terminal:
 
 
 CODER: dict[str, Callable[[Coder], Awaitable[Any]]] = {
-    "deployment": lambda coder: coder.deployment(),
     "workspaces": lambda coder: coder.workspaces(),
     "workspace": lambda coder: coder.workspace("id"),
     "create": lambda coder: coder.create("papi", TEMPLATE, preset_id=None, parameters={}),
@@ -127,6 +126,22 @@ async def test_every_call_says_that_the_certificate_is_not_trusted(tmp_path: Pat
             assert error.message.endswith(f"at {server.url}: its certificate is not trusted."), name
             assert error.facts["reason"] == "certificate", name
         assert server.requests == []
+
+
+async def test_a_coder_with_a_certificate_of_its_own_ca_is_reached(tmp_path: Path) -> None:
+    async with serving(lambda _: json_reply([]), self_signed(tmp_path)) as server:
+        _, _, certificate = (tmp_path / "coder.pem").read_text("ascii").partition("-----END PRIVATE KEY-----\n")
+        http = Http(server.url, SecretStr(TOKEN), ca=certificate)
+        assert await Coder(http).templates() == ()
+        await http.close()
+
+
+@pytest.mark.parametrize(
+    "ca", ["", "nonsense", "\u20ac", "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"]
+)
+def test_what_is_no_certificate_is_refused(ca: str) -> None:
+    with pytest.raises(Rejected, match="coder_ca: must be CA certificates"):
+        Http("https://127.0.0.1", SecretStr(TOKEN), ca=ca)
 
 
 def test_a_call_ends_before_a_tool_has_to_answer() -> None:

@@ -44,6 +44,8 @@ async def _agent_api(settings: StandInSettings, command: tuple[str, ...]) -> Non
     )
     listener.close()
     await listener.idle()
+    if (code := terminal.exit_code) is not None:  # AgentAPI ends with its program, too
+        raise SystemExit(f"the program exited with code {code}")
     await terminal.close()
 
 

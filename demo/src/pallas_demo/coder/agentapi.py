@@ -131,7 +131,7 @@ async def _wanted(request: Request) -> dict[str, Any]:
         wrong.append({"message": "expected string", "location": "body.$schema", "value": fields["$schema"]})
     if wrong:
         raise Problem(422, "validation failed", *wrong)
-    return fields
+    return fields | {"content": fields["content"].encode(errors="replace").decode()}  # half a surrogate pair
 
 
 async def _events(request: Request) -> Response:

@@ -7,6 +7,7 @@ them. It is run by its path and imports little, so that it starts quickly.
 
 import os
 import select
+import signal
 import sys
 import termios
 import time
@@ -197,7 +198,10 @@ def take(keys: Keys, prompt: str) -> None:
     commands = [part.strip() for line in prompt.splitlines() for part in line.split(";") if part.strip()]
     try:
         for command in commands:
-            do(keys, command)
+            try:
+                do(keys, command)
+            except (OSError, ValueError, ArithmeticError) as error:
+                show(f"no: {type(error).__name__}\n")
         report("idle", commands[-1] if commands else "")
     except Interrupted:
         show("\r\x1b[KInterrupted by user\n")
@@ -207,7 +211,9 @@ def take(keys: Keys, prompt: str) -> None:
 
 
 def main() -> None:
-    """Greet, then take prompts until the terminal goes."""
+    """Greet, then take prompts until the terminal goes. Nothing that is typed ends it but `crash`."""
+    for key in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # what Ctrl-C, Ctrl-\ and Ctrl-Z are until it is raw
+        signal.signal(key, signal.SIG_IGN)
     os.makedirs(NOTES, exist_ok=True)
     saved = termios.tcgetattr(0)
     tty.setraw(0)

@@ -196,6 +196,8 @@ class Terminal:
         for mark in _MARK.findall(read):
             self._marked, self._busy = True, mark == b"C"
             self._begun += self._busy
+        if self._busy:
+            self._turn("running")  # also if it only paused
         self._wrote.set()
         if self._look not in self._timers:
             self._after(_FRAME, self._look)

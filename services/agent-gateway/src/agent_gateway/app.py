@@ -30,6 +30,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.resource_changes import watch_changes
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.expiry import expire_content
 from pallas_calls.service import Calls, make_calls
@@ -114,6 +115,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                 platform, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
+            await stack.enter_async_context(watch_changes(bus, endpoints.resource_changed))
+            stack.callback(bus.on_reconnect(endpoints.changes_missed))
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures, metrics)
             signatures = Signatures(read_signers(settings.signers) if settings.signers else {}, settings.public_url)
             http = GatewayHttp(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,8 +25,9 @@ from fleet.running.lost import WatchWorkers
 from fleet.running.reconciling import Reconcile
 from fleet.running.run_task import TaskRuntime
 from fleet.running.stopping import StopTask
+from fleet.seeing.announcing import Announcing
 from fleet.seeing.fleet import Fleet
-from fleet.seeing.snapshots import Snapshots
+from fleet.seeing.snapshots import SECONDS, Snapshots
 from fleet.seeing.terminals import Terminals
 from fleet.settings import FleetSettings
 from fleet.sources import Sources
@@ -34,10 +35,11 @@ from fleet.storing.agents import Agents
 from fleet.storing.ending import Ending
 from fleet.storing.tasks import Tasks
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
 from pallas_bus.transport.polling import poll_now, polling
+from pallas_bus.transport.resource_changes import announce_change
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_calls.worker_liveness import watch_workers
@@ -98,7 +100,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         metrics = make_metrics(process.probes.metrics)
-        http = Http(settings.coder_url, settings.coder_token, count=metrics.requested)
+        http = Http(settings.coder_url, settings.coder_token, ca=settings.coder_ca, count=metrics.requested)
         stack.push_async_callback(http.close)
         coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
         bus = await enter(connect_when_possible(access, FLEET, instance=process.instance))
@@ -143,12 +145,17 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             Transcript(fleet, coder, agents, tasks),
         )
         agent = make_agent(handlers, extras=settings.fleet_extras)
+        announcing = Announcing(partial(_announce, bus) if settings.fleet_extras else lambda uri: None)
         if settings.fleet_extras:
             add_resources(agent, handlers)
+            table.on_change(announcing.changed)
+            await enter(process.running(_look(fleet, announcing), "announcing"))
         hosted = [
             HostedAgent(fleet_definition(agent, allow), FunctionRuntime(FLEET_AGENT, agent, safe=True)),
             HostedAgent(
-                tasks_definition(settings.fleet_tasks), TaskRuntime(coder, agents, ending), abandon=stopping.ended
+                tasks_definition(settings.fleet_tasks),
+                TaskRuntime(coder, agents, ending, announcing.task),
+                abandon=stopping.ended,
             ),
         ]
         await table.synced.wait()  # a task is looked for in the entries of agents
@@ -199,6 +206,18 @@ class Reconciling:
             return
         busy = [each.workspace for each in seen if each.status == "busy"]
         await self.reconcile.round({workspace.id for workspace in existing}, busy)
+
+
+def _announce(bus: Bus, uri: str) -> None:
+    bus.spawn(announce_change(bus, FLEET_TEAM, FLEET_AGENT, uri))
+
+
+async def _look(fleet: Fleet, announcing: Announcing) -> None:
+    """Look at all agents as often as their states can be new, for ever."""
+    while True:
+        with suppress(Unavailable):
+            announcing.seen(await fleet.all())
+        await asyncio.sleep(SECONDS)
 
 
 def _troubles(snapshots: Snapshots) -> dict[str, Trouble]:

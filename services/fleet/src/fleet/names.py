@@ -20,6 +20,11 @@ def cut(name: str) -> str:
     return name if len(name) <= _LONGEST_QUOTED else f"{name[: _LONGEST_QUOTED - 1]}…"
 
 
+def slug(text: str) -> str:
+    """A text as a name: lower case, with hyphens for what is neither a letter nor a digit."""
+    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")
+
+
 def check_name(name: str) -> str:
     """Return the name if an agent can have it.
 

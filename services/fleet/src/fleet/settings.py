@@ -10,6 +10,7 @@ class FleetSettings(Settings):
 
     coder_url: str | None = Field(None, description="base URL of Coder; without one every tool answers 503")
     coder_token: SecretStr | None = Field(None, description="token of the Coder user who owns the workspaces")
+    coder_ca: str | None = Field(None, description="CA certificates (PEM) of Coder, besides the usual ones")
     coder_organization: str | None = Field(
         None, description="organization in which workspaces are made; by default that of the template"
     )
@@ -33,7 +34,9 @@ class FleetSettings(Settings):
         ),
         description="metadata of workspaces that callers see: Coder's key without its number, `=`, name for callers",
     )
-    fleet_extras: bool = Field(False, description="also offer wait_agent_task and resources: not in the contract")
+    fleet_extras: bool = Field(
+        False, description="also offer wait_agent_task, and resources with their changes: not in the contract"
+    )
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )

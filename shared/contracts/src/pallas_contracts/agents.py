@@ -150,7 +150,8 @@ class AgentDefinition(Message):
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
     when the agent really changed. `retry` says whether its tools may be called again. Without
-    `allow` every caller whom the gateway serves may use it. `facts` are published for people and programs (of a data
+    `allow` every caller whom the gateway serves may use it. `announces`: changes of its resources are announced
+    (`resource.changed`), so callers may subscribe to them. `facts` are published for people and programs (of a data
     agent: its resources, constraints and heartbeat interval). `unusable` is why the agent cannot be called: readers set
     it when they cannot read the entry in the bucket, and workers when a definition breaks a bound.
     """
@@ -170,6 +171,7 @@ class AgentDefinition(Message):
     prompts: tuple[PromptDefinition, ...] = Field(default=(), max_length=MANY)
     resources: tuple[ResourceDefinition, ...] = Field(default=(), max_length=MANY)
     completes: bool = False
+    announces: bool = False
     agents: tuple[Token, ...] = Field(default=(), max_length=MANY)
     dependencies: tuple[Dependency, ...] = Field(default=(), max_length=MANY)
     model: ModelDependency | None = None
@@ -258,6 +260,14 @@ class WorkerAlive(Message):
     """A heartbeat of a worker's process, sent several times a second, so that a lost worker is noticed quickly."""
 
     worker: Token
+
+
+class ResourceChanged(Message):
+    """A resource of an agent may read differently now. Who was told reads it again; the change itself is not told."""
+
+    team: Token
+    agent: Token
+    uri: Url
 
 
 class GatewayPresence(Message):

@@ -3,11 +3,14 @@
 Documentation, JSON Schemas and the broker's permissions are generated from here.
 """
 
+from pydantic import Field
+
 from pallas_contracts.agents import (
     AgentDefinition,
     AgentRead,
     AgentReadAnswer,
     GatewayPresence,
+    ResourceChanged,
     WorkerAlive,
     WorkerPresence,
     read_definition,
@@ -275,6 +278,16 @@ WORKER_ALIVE = Contract(
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )
 
+RESOURCE_CHANGED = Contract(
+    "resource.changed",
+    Template("pallas.v1.resource.changed.{team}.{agent}"),
+    ResourceChanged,
+    owners=EXECUTORS,
+    readers=(GATEWAY,),
+    stream=None,
+    summary="A resource of an agent has changed. Not stored: whoever may have missed one takes all for changed.",
+)
+
 CONTRACTS: tuple[
     Contract[TurnRequested]
     | Contract[TurnClaim]
@@ -286,7 +299,8 @@ CONTRACTS: tuple[
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
     | Contract[WorkspaceChanged]
-    | Contract[WorkerAlive],
+    | Contract[WorkerAlive]
+    | Contract[ResourceChanged],
     ...,
 ] = (
     TURN_REQUESTED,
@@ -302,6 +316,7 @@ CONTRACTS: tuple[
     LIFECYCLE_CHANGED,
     WORKSPACE_CHANGED,
     WORKER_ALIVE,
+    RESOURCE_CHANGED,
 )
 
 OBJECT_PART = Blob(
@@ -325,9 +340,13 @@ class LegacyCall(Message):
 
 
 class LegacySession(Message):
-    """What a handshake-era session has set for its later requests. `log_level` is the least level it wants."""
+    """What a handshake-era session has set for its later requests. `log_level` is the least level it wants.
+
+    `subscriptions` are the URIs of resources whose changes it wants, by `{team}.{agent}`.
+    """
 
     log_level: str | None = None
+    subscriptions: dict[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
 
 
 AGENTS = Bucket(

@@ -109,7 +109,9 @@ class GatewayHttp:
 
     async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to one agent."""
-        waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
+        headers = dict(scope["headers"])
+        stands = scope["method"] == "GET" and not headers.get(LAST_EVENT_ID)
+        waited_for = not stands and headers.get(_METHOD) != b"subscriptions/listen"
         with endpoint.kept():
             await self._until_cut_off(partial(self._serve, endpoint), scope, receive, send, waited_for=waited_for)
 
@@ -179,6 +181,9 @@ class GatewayHttp:
         elif legacy and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
             await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
             return
+        elif legacy and scope["method"] == "GET" and (session := _standing(endpoint, scope)):
+            await endpoint.agent.standing.serve(session, self._security, scope, receive, send)
+            return
         elif legacy:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
@@ -220,6 +225,12 @@ def _is_legacy(scope: Scope) -> bool:
     """Whether a request is of the handshake era. Of several version headers the first counts, as in the SDK."""
     version: bytes | None = next((value for name, value in scope["headers"] if name == _VERSION), None)
     return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _standing(endpoint: Endpoint, scope: Scope) -> str | None:
+    """The session of a request for a standing stream; None: this agent has nothing to say on one."""
+    session = dict(scope["headers"]).get(SESSION_HEADER.encode(), b"").decode("latin-1")
+    return session_token(session, principal_of(scope)) if session and endpoint.agent.definition.announces else None
 
 
 def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:

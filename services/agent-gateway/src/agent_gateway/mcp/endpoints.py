@@ -64,7 +64,7 @@ class Endpoint:
     def retire(self) -> None:
         """Take no new requests."""
         self._retired = True
-        self.agent.listening.close()
+        self.agent.end_listening()
         if not self._under_way:
             self._idle.set()
 
@@ -114,10 +114,20 @@ class Endpoints:
         self.spawn(endpoint.live())
         return endpoint
 
+    def resource_changed(self, team: str, agent: str, uri: str) -> None:
+        """A resource of an agent has changed."""
+        if (endpoint := self._endpoints.get(f"{team}.{agent}")) is not None:
+            endpoint.agent.resources.changed(uri)
+
+    async def changes_missed(self) -> None:
+        """Changes of resources may have been missed."""
+        for endpoint in self._endpoints.values():
+            endpoint.agent.resources.missed()
+
     def end_listening(self) -> None:
         """End all streams of changes in the protocol's own way."""
         for endpoint in self._endpoints.values():
-            endpoint.agent.listening.close()
+            endpoint.agent.end_listening()
 
     def find(self, team: str, agent: str) -> Endpoint | str:
         """The endpoint of an agent, or why there is none."""

@@ -4,7 +4,8 @@ The server knows an agent by its definition only. When the definition changes, s
 they may have cached.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, override
 
@@ -14,9 +15,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
-    ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ResourceUpdated,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
@@ -26,9 +27,12 @@ from agent_gateway.caller import principal_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
 from agent_gateway.mcp.idempotency import CANCEL_META, KEY_META, cancels, idempotency_key
+from agent_gateway.mcp.listening import Listening
 from agent_gateway.mcp.observers import event_stream_of, progress_observer, stream_observer
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
+from agent_gateway.mcp.resource_changes import ResourceChanges
+from agent_gateway.mcp.standing_stream import StandingStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
@@ -36,7 +40,7 @@ from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
-from pallas_contracts.errors import NotFound, PallasError
+from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.telemetry import of_turn
 
@@ -63,7 +67,9 @@ class AgentServer:
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
         self._schemas = ToolSchemas()
-        self.listening = ListenHandler(self._changes)
+        self.resources = ResourceChanges(self._tell_updated)
+        self._listening = Listening(self._changes, self.resources, self._readable)
+        self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, self.resources)
         self.server = self._make_server()
 
     def _make_server(self) -> Server[Any]:
@@ -80,19 +86,32 @@ class AgentServer:
             on_list_prompts=self._list_prompts,
             on_list_resources=self._list_resources if has_resources else None,
             on_list_resource_templates=self._list_templates if has_resources else None,
-            on_subscriptions_listen=self.listening,
+            on_subscriptions_listen=self._listening,
         )
         server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
         server.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         if has_resources:
             server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
+        if has_resources and definition.announces:
+            server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
+            server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
         if definition.completes:
             server.add_request_handler("completion/complete", types.CompleteRequestParams, self._complete)
-        server.middleware.append(
-            RequestStateBoundary(self.state_security, default_audience=f"{definition.team}.{definition.agent}")
-        )
+        server.middleware.append(RequestStateBoundary(self.state_security, default_audience=self._key))
         return server
+
+    @property
+    def _key(self) -> str:
+        return f"{self.definition.team}.{self.definition.agent}"
+
+    def end_listening(self) -> None:
+        """End all streams of changes in the protocol's own way."""
+        self._listening.close()
+        self.standing.close()
+
+    def _tell_updated(self, uri: str) -> None:
+        self.platform.bus.spawn(self._changes.publish(ResourceUpdated(uri)))
 
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
@@ -137,6 +156,33 @@ class AgentServer:
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> WireResult:
         return await self._read(context, "resources/read", params)
+
+    async def _readable(self, context: Context, uris: Sequence[str]) -> list[str]:
+        """Which of these resources there are for the caller, if their changes are announced."""
+
+        async def is_there(uri: str) -> bool:
+            try:
+                await self._read(context, "resources/read", types.ReadResourceRequestParams(uri=uri))
+            except MCPError as error:
+                if isinstance(error.__cause__, NotFound):
+                    return False
+                raise
+            return True
+
+        there = await asyncio.gather(*map(is_there, uris)) if self.definition.announces else ()
+        return [uri for uri, found in zip(uris, there, strict=False) if found]
+
+    async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> WireResult:
+        """Subscribe a session to a resource that its caller can read."""
+        await self._read(context, "resources/read", types.ReadResourceRequestParams(uri=params.uri))
+        return await self._set_in_session(
+            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=True)
+        )
+
+    async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> WireResult:
+        return await self._set_in_session(
+            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=False)
+        )
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> WireResult:
         return await self._read(context, "completion/complete", params)
@@ -211,12 +257,18 @@ class AgentServer:
         return refused(end) if isinstance(end, Refusal) else result_of(end, modern=is_modern(context))
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> WireResult:
+        level = params.level
+        return await self._set_in_session(context, lambda session: self.platform.sessions.set_log_level(session, level))
+
+    async def _set_in_session(self, context: Context, change: Callable[[str], Awaitable[None]]) -> WireResult:
         if (session := session_of(context)) is None:
-            raise MCPError(code=types.INVALID_REQUEST, message=f"A log level needs the {SESSION_HEADER} of initialize.")
+            message = f"{context.method} needs the {SESSION_HEADER} of initialize."
+            raise MCPError(code=types.INVALID_REQUEST, message=message)
         try:
-            await self.platform.sessions.set_log_level(session, params.level)
+            await change(session)
         except PallasError as error:
-            raise MCPError(code=types.INTERNAL_ERROR, message=error.message, data={"code": error.code}) from error
+            code = types.INVALID_PARAMS if isinstance(error, Rejected) else types.INTERNAL_ERROR
+            raise MCPError(code=code, message=error.message, data={"code": error.code}) from error
         return {}
 
     def _log_level(self, context: Context) -> str | None:
@@ -243,6 +295,7 @@ def _identity(definition: AgentDefinition) -> tuple[object, ...]:
         definition.description,
         bool(definition.resources),
         definition.completes,
+        definition.announces,
         definition.allow is None,
     )
 

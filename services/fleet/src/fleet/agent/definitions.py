@@ -55,6 +55,7 @@ def fleet_definition(agent: FunctionAgent, allow: Allow | None) -> AgentDefiniti
         version=version("pallas-fleet"),
         tools=tuple(tool.definition for tool in agent.tools.values()),
         resources=tuple(resource.definition for resource in agent.resources.values()),
+        announces=bool(agent.resources),
         limits=Limits(turn_timeout=_CALL_SECONDS, max_concurrency=CALLS, max_attempts=_CALL_ATTEMPTS),
         retry="safe",
         allow=allow,

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from fleet.agent.tools import Handlers
 from fleet.handlers.list_agents import list_agents
+from fleet.seeing.announcing import AGENT_URI, AGENTS_URI, TASK_URI
 from pallas_contracts.agents import JsonObject
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import ReadContext
@@ -14,17 +15,17 @@ type _Read = Callable[[dict[str, str]], Awaitable[JsonObject]]
 
 def add_resources(agent: FunctionAgent, does: Handlers) -> None:
     """Add the resources."""
-    _add(agent, "fleet://agents", "agents", "All agents, as list_agents shows them", lambda _: list_agents(does.fleet))
+    _add(agent, AGENTS_URI, "agents", "All agents, as list_agents shows them", lambda _: list_agents(does.fleet))
     _add(
         agent,
-        "fleet://agents/{name}",
+        AGENT_URI,
         "agent",
         "An agent, as show_agent shows it",
         lambda given: does.show.show(given["name"]),
     )
     _add(
         agent,
-        "fleet://tasks/{id}",
+        TASK_URI,
         "task",
         "A task with the messages of its agent's terminal, while they are there",
         lambda given: does.transcript.read(given["id"]),

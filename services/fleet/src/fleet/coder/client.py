@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from fleet.coder.apps import app_url, find_app
 from fleet.coder.metadata import metadata_of
-from fleet.coder.model import Build, Role, TaskState, Template, Text, Workspace, Workspaces
+from fleet.coder.model import Build, Listed, Role, TaskState, Template, Text, Workspace, Workspaces
 from fleet.coder.rest import ABSENT, Rest, segment
 from fleet.coder.roles import roles_of
 from fleet.coder.tasks import TaskApi
@@ -23,11 +23,6 @@ PAGE = 25
 """Workspaces in a request. One has 50 to 150 kB."""
 
 
-class _BuildInfo(BaseModel):
-    deployment_id: Text = ""
-    dashboard_url: Text = ""
-
-
 class _Parameter(BaseModel):
     name: str
     value: Text = ""
@@ -37,11 +32,10 @@ class _AppsHost(BaseModel):
     host: Text = ""
 
 
-_BUILD_INFO, _BUILD, _WORKSPACE = TypeAdapter(_BuildInfo), TypeAdapter(Build), TypeAdapter(Workspace)
+_BUILD, _WORKSPACE = TypeAdapter(Build), TypeAdapter(Workspace)
 _WORKSPACES, _APPS_HOST = TypeAdapter(Workspaces), TypeAdapter(_AppsHost)
-_LISTED = BeforeValidator(lambda given: given or ())
-_TEMPLATES: TypeAdapter[tuple[Template, ...]] = TypeAdapter(Annotated[tuple[Template, ...], _LISTED])
-_PARAMETERS: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(Annotated[tuple[_Parameter, ...], _LISTED])
+_TEMPLATES: TypeAdapter[tuple[Template, ...]] = TypeAdapter(Listed[Template])
+_PARAMETERS: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(Listed[_Parameter])
 
 
 class Coder:
@@ -58,11 +52,6 @@ class Coder:
         self._organization = organization
         self._tasks = TaskApi(self._rest)
         self._wildcard: str | None = None
-
-    async def deployment(self) -> str:
-        """The id of the deployment."""
-        info = await self._rest.have("api/v2/buildinfo", _BUILD_INFO)
-        return info.deployment_id or info.dashboard_url or self._rest.peer.origin
 
     async def workspaces(self) -> tuple[Workspace, ...]:
         """All workspaces of the token's owner."""

@@ -1,6 +1,5 @@
 """What Coder answers, as far as the fleet uses it. Unknown fields are left out, and null is read as absent."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, timedelta
@@ -23,6 +22,10 @@ type Moment = Annotated[AwareDatetime, AfterValidator(lambda given: given.astime
 
 def _listed(given: Any) -> Any:
     return () if given is None else given
+
+
+type Listed[T] = Annotated[tuple[T, ...], BeforeValidator(_listed)]
+"""A list, which may be null."""
 
 
 def _state(given: str) -> str:
@@ -64,7 +67,7 @@ class App(_Read):
     subdomain: bool = False
     subdomain_name: Text = ""
     health: Text = ""
-    statuses: Annotated[tuple[AppStatus, ...], BeforeValidator(_listed)] = ()
+    statuses: Listed[AppStatus] = ()
 
 
 class WorkspaceAgent(_Read):
@@ -74,7 +77,7 @@ class WorkspaceAgent(_Read):
     name: Text = ""
     status: Text = ""
     lifecycle: Text = Field("", validation_alias="lifecycle_state")
-    apps: Annotated[tuple[App, ...], BeforeValidator(_listed)] = ()
+    apps: Listed[App] = ()
 
     @property
     def ready(self) -> bool:
@@ -83,7 +86,7 @@ class WorkspaceAgent(_Read):
 
 
 class _Resource(_Read):
-    agents: Annotated[tuple[WorkspaceAgent, ...], BeforeValidator(_listed)] = ()
+    agents: Listed[WorkspaceAgent] = ()
 
 
 _RESOURCES = TypeAdapter(list[_Resource])
@@ -154,7 +157,7 @@ class Workspace(_Read):
 class Workspaces(_Read):
     """A page of workspaces."""
 
-    workspaces: Annotated[tuple[Workspace, ...], BeforeValidator(_listed)] = ()
+    workspaces: Listed[Workspace] = ()
     count: int = 0
 
 
@@ -197,11 +200,6 @@ class Role:
     description: str = ""
     preset_id: str | None = None
     parameter: tuple[str, str] | None = None
-
-
-def role_name(text: str) -> str:
-    """The name of a role as callers give it: lower case, with hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or text
 
 
 def unique_roles(roles: Iterable[Role]) -> tuple[Role, ...]:

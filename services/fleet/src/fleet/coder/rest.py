@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import httpx2
-from pydantic import BaseModel, BeforeValidator, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from fleet.coder.model import Text
+from fleet.coder.model import Listed, Text
 from fleet.reaching.http import Answer, Http
 from fleet.reaching.peer import Peer
 from fleet.reaching.reading import read_json, read_part
@@ -31,7 +31,7 @@ class _Fault(BaseModel):
 class _Refusal(BaseModel):
     message: Text = ""
     detail: Text = ""
-    validations: Annotated[tuple[_Fault, ...], BeforeValidator(lambda given: given or ())] = ()
+    validations: Listed[_Fault] = ()
 
 
 _REFUSAL = TypeAdapter(_Refusal)

@@ -1,11 +1,10 @@
 """The roles of a template: its presets, else the options of a parameter that is for roles, else one."""
 
-from typing import Annotated
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter
-
-from fleet.coder.model import Role, Template, Text, role_name, unique_roles
+from fleet.coder.model import Listed, Role, Template, Text, unique_roles
 from fleet.coder.rest import Rest, segment
+from fleet.names import slug
 
 PARAMETERS = "role", "agent_role", "system_prompt"
 DEFAULT = Role("coder", "Coder")
@@ -25,16 +24,13 @@ class _Option(BaseModel):
     value: str
 
 
-type _Maybe[T] = Annotated[tuple[T, ...], BeforeValidator(lambda given: given or ())]
-
-
 class _Parameter(BaseModel):
     name: str
-    options: _Maybe[_Option] = ()
+    options: Listed[_Option] = ()
 
 
-PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(_Maybe[_Preset])
-RICH: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(_Maybe[_Parameter])
+PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(Listed[_Preset])
+RICH: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(Listed[_Parameter])
 
 
 async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
@@ -47,13 +43,15 @@ async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
     presets = await rest.get(f"{version}/presets", PRESETS) or ()
     if presets:
         return unique_roles(
-            Role(role_name(preset.name), preset.name, preset.description, preset_id=preset.id) for preset in presets
+            Role(slug(preset.name) or preset.name, preset.name, preset.description, preset_id=preset.id)
+            for preset in presets
         )
     parameters = {one.name: one for one in await rest.get(f"{version}/rich-parameters", RICH) or ()}
     for name in PARAMETERS:
         if name in parameters and (options := parameters[name].options):
             return unique_roles(
-                Role(role_name(one.name or one.value), one.name or one.value, one.description, None, (name, one.value))
+                Role(slug(shown) or shown, shown, one.description, None, (name, one.value))
                 for one in options
+                if (shown := one.name or one.value)
             )
     return (DEFAULT,)

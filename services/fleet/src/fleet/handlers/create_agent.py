@@ -122,18 +122,27 @@ class CreateAgent:
             await submit_task(self.bus, made)
 
     async def _provisioned(self, ctx: CallContext, entry: FleetAgent, workspace: Workspace) -> None:
-        """Wait for the build. A workspace whose build fails in this time is deleted."""
+        """Wait for the build. A workspace whose build fails in this time, or has no coding agent, is deleted."""
         tell = Telling(ctx, f"The workspace of {entry.name}").tell
         why = await failure_of_build(self.coder, workspace.build_id, self.seconds, tell)
-        if why is None:
-            return
-        with suppress(PallasError):  # what is left is shown as offline, and can be deleted
-            await self.deleting.remove(ctx, entry)
-        raise Unavailable(
-            f"The workspace of agent '{entry.name}' could not be provisioned: {why}",
-            code="provisioning_failed",
-            job_error=why,
-        )
+        error: PallasError | None = None
+        if why is not None:
+            text = f"The workspace of agent '{entry.name}' could not be provisioned: {why}"
+            error = Unavailable(text, code="provisioning_failed", job_error=why)
+        elif self.seconds and not await self._has_terminal(workspace):
+            text = f"Project '{entry.project}' has no coding agents: its workspaces have no app of PALLAS_FLEET_APPS."
+            error = Rejected(text, code="no_coding_agent", field="project")
+        if error is not None:
+            with suppress(PallasError):  # what is left is shown as offline, and can be deleted
+                await self.deleting.remove(ctx, entry)
+            raise error
+
+    async def _has_terminal(self, workspace: Workspace) -> bool:
+        """Whether there is a coding agent in a workspace. What apps it has is known when its build has succeeded."""
+        with suppress(Unavailable):
+            now = await self.coder.workspace(workspace.id)
+            return now is None or now.job_status != "succeeded" or self.coder.terminal(now) is not None
+        return True
 
 
 def _exists(name: str, more: str = "") -> Rejected:

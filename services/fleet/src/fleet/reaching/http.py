@@ -62,10 +62,12 @@ class Answer:
 class Http:
     """The client. `coder` is the base URL of Coder; requests to hosts that are not Coder's have no token.
 
+    `ca` are certificates (PEM) that are trusted besides the usual ones.
+
     `count` gets each request: `coder` or `terminal`, and the class of its status (`2xx`) or why it has none.
 
     Raises:
-        Rejected: the URL or the token cannot be used (`field`).
+        Rejected: the URL, the token or the certificates cannot be used (`field`).
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Http:
         coder: str | None,
         token: SecretStr | None,
         *,
+        ca: str | None = None,
         limits: Limits | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         count: Callable[[str, str], None] = lambda peer, result: None,
@@ -87,7 +90,7 @@ class Http:
         self._client = httpx2.AsyncClient(
             transport=transport
             or httpx2.AsyncHTTPTransport(
-                verify=_trusted(),
+                verify=_trusted(ca),
                 trust_env=False,
                 limits=pool,
                 socket_options=_KEEPALIVE,
@@ -201,8 +204,15 @@ class Http:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
-    return httpx2.create_ssl_context(trust_env=False)
+def _trusted(ca: str | None) -> ssl.SSLContext:
+    context = httpx2.create_ssl_context(trust_env=False)
+    if ca is not None:
+        try:
+            context.load_verify_locations(cadata=ca)
+        except (ssl.SSLError, ValueError, TypeError) as error:
+            message = "coder_ca: must be CA certificates (PEM)"
+            raise Rejected(message, code="bad_settings", field="coder_ca") from error
+    return context
 
 
 def _base(text: str) -> httpx2.URL:

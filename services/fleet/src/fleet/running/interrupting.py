@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
@@ -21,16 +22,24 @@ _SILENT_SECONDS = 3.0
 """For how long a terminal may be away whose workspace runs."""
 
 _COMING_SECONDS = 2.0
-"""Seconds in which a prompt that may be on its way shows up."""
+"""Seconds in which a prompt that may be on its way shows up, and an agent that only pauses goes on."""
 
 _PAUSE = 0.25
 
 
-async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], *, coming: bool) -> str | None:
-    """Interrupt what an agent does. Returns why it may still work; None: it does not.
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """What became of an agent. `goes_on`: why it may still work; `by_itself`: it was quiet and needed no ESC."""
+
+    goes_on: str | None = None
+    by_itself: bool = False
+
+
+async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], *, coming: bool) -> Interrupted:
+    """Interrupt what an agent does.
 
     An agent that ignores the first ESC gets a second one. While Coder is away or the workspace starts, this waits. It
-    ends when it is not to be done any more, `still`. `coming`: a prompt may be on its way to the terminal.
+    ends when it is not to be done any more, `still`. `coming`: an agent that is quiet may begin, or go on.
     """
     clock = asyncio.get_running_loop().time
     began, silent = clock(), None
@@ -40,7 +49,7 @@ async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], 
         except Unavailable as error:
             silent = None
             if clock() > began + _AWAY_SECONDS:
-                return error.message
+                return Interrupted(error.message)
         else:
             terminal = coder.terminal(workspace) if workspace is not None and workspace.running else None
             if terminal is not None:
@@ -49,17 +58,17 @@ async def interrupt(coder: Coder, workspace_id: str, still: Callable[[], bool], 
                 except Unavailable as error:
                     silent = silent or clock()
                     if clock() > silent + _SILENT_SECONDS:
-                        return f"its terminal does not answer: {error.message}"
+                        return Interrupted(f"its terminal does not answer: {error.message}")
                 else:
-                    return None if stopped else "it goes on after two interrupts"
+                    return stopped
             elif workspace is None or workspace.running or not _starts(workspace):
-                return None
+                return Interrupted()
             elif clock() > began + _AWAY_SECONDS:
-                return "its workspace does not start"
+                return Interrupted("its workspace does not start")
             else:
                 coming = True
         await asyncio.sleep(_PAUSE)
-    return None
+    return Interrupted()
 
 
 def _starts(workspace: Workspace) -> bool:
@@ -68,16 +77,16 @@ def _starts(workspace: Workspace) -> bool:
     return started and not workspace.running  # else it has no terminal
 
 
-async def _stops(terminal: Terminal, still: Callable[[], bool], coming: bool) -> bool:
+async def _stops(terminal: Terminal, still: Callable[[], bool], coming: bool) -> Interrupted:
     if await _is(terminal, "stable", 0.0) and not (coming and await _is(terminal, "running", _COMING_SECONDS)):
-        return True
+        return Interrupted(by_itself=True)
     for _ in range(_TRIES):
         if not still():
-            return True
+            return Interrupted()
         await terminal.press(ESCAPE)
         if await _is(terminal, "stable", _SECONDS):
-            return True
-    return False
+            return Interrupted()
+    return Interrupted("it goes on after two interrupts")
 
 
 async def _is(terminal: Terminal, wanted: str, seconds: float) -> bool:

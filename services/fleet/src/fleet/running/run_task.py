@@ -44,6 +44,8 @@ class TaskRuntime:
     coder: Coder
     agents: Agents
     ending: Ending
+    wrote: Callable[[str], None] = lambda turn_id: None
+    """Is called with the turn of a task whose agent has written something."""
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -81,7 +83,7 @@ class TaskRuntime:
             except StepFailed as error:
                 return End("failed", error.message), ""
         await self._began(given.agent, turn.turn_id, None if given.description is None else heard)
-        teller = _Teller(given.agent, emit)
+        teller = _Teller(given.agent, emit, lambda: self.wrote(turn.turn_id))
         watcher = Watcher(self.coder, given.workspace_id, teller.tell, given.description is not None, heard)
         with steps.elsewhere():
             try:
@@ -129,9 +131,10 @@ class TaskRuntime:
 class _Teller:
     """Reports what an agent writes as progress: some lines at a time, and of many the latest."""
 
-    def __init__(self, name: str, emit: Emitter) -> None:
+    def __init__(self, name: str, emit: Emitter, wrote: Callable[[], None]) -> None:
         self._name = name
         self._emit = emit
+        self._wrote = wrote
         self._told = 0
         self._waiting = deque[str](maxlen=_MOST_LINES)
         self._timer: asyncio.TimerHandle | None = None
@@ -147,6 +150,8 @@ class _Teller:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._waiting:
+            self._wrote()
         while self._waiting:
             self._told += 1
             message = line(f"{self._name}: {self._waiting.popleft()}")

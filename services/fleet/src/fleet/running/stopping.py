@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
-from fleet.running.interrupting import interrupt
+from fleet.running.interrupting import Interrupted, interrupt
 from fleet.running.requests import task_ref
 from fleet.storing.agents import Agents
 from fleet.storing.ending import FINAL, End, Ending
@@ -55,29 +55,34 @@ class StopTask:
             return False
         with suppress(TimeoutError):  # the agent may have begun by itself, or a person's prompt
             async with asyncio.timeout(STOP_SECONDS):
-                goes_on = await self._interrupt(entry, task.turn_id, coming=False)
-                await self.ending.end(entry.name, task.turn_id, replace(end, reason=goes_on or end.reason))
+                agent = await self._interrupt(entry, task.turn_id, coming=False)
+                await self.ending.end(entry.name, task.turn_id, replace(end, reason=agent.goes_on or end.reason))
         return True
 
     async def ended(self, ref: TurnRef) -> None:
         """Interrupt the agent and end its task, before the outcome of the task's turn is written.
 
-        A turn that was cancelled is a task that was stopped; any other one has failed.
+        A turn that was cancelled is a task that was stopped, unless its agent was done. Any other one has failed.
         """
         entry = self.agents.with_task(ref.turn_id)
         if entry is None or entry.task is None:
             return
         state = await claim_state(self.bus, ref)
         cancelled = isinstance(state.claim, CancelRequested)
-        goes_on = await self._interrupt(entry, ref.turn_id, coming=entry.task.status == "pending")
-        reason = goes_on if cancelled else "the task's turn has failed; the log has the reason"
-        await self.ending.end(entry.name, ref.turn_id, End("stopped" if cancelled else "failed", reason))
+        agent = await self._interrupt(entry, ref.turn_id, coming=True)
+        if not cancelled:
+            end = End("failed", "the task's turn has failed; the log has the reason")
+        elif agent.by_itself and entry.task.status == "running":
+            end = End("completed")
+        else:
+            end = End("stopped", agent.goes_on)
+        await self.ending.end(entry.name, ref.turn_id, end)
 
-    async def _interrupt(self, entry: FleetAgent, turn_id: str, *, coming: bool) -> str | None:
-        goes_on = await interrupt(self.coder, entry.workspace_id, lambda: self._runs(turn_id), coming=coming)
-        if goes_on is not None:
-            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": goes_on})
-        return goes_on
+    async def _interrupt(self, entry: FleetAgent, turn_id: str, *, coming: bool) -> Interrupted:
+        found = await interrupt(self.coder, entry.workspace_id, lambda: self._runs(turn_id), coming=coming)
+        if found.goes_on is not None:
+            log.warning("an agent may go on after its task", extra={"agent": entry.name, "reason": found.goes_on})
+        return found
 
     def _runs(self, turn_id: str) -> bool:
         """Whether a task has not ended: of one that has, the agent may have the next one already."""

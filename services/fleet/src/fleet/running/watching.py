@@ -9,7 +9,7 @@ from itertools import takewhile
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
 from fleet.storing.ending import End
-from fleet.terminal.agent_api import Said, Status, Terminal, Trouble
+from fleet.terminal.agent_api import Said, Status, Trouble
 from pallas_contracts.errors import Unavailable
 
 STABLE_SECONDS = 2.0
@@ -170,9 +170,9 @@ class Watcher:
         while True:
             try:
                 workspace = await self.coder.workspace(self.workspace_id)
-                terminal: Terminal | None = None
-                if workspace is not None and workspace.running:
-                    terminal = self.coder.terminal(workspace)
+                if (why := _cannot_work(workspace)) is not None:
+                    self._items.put_nowait(End("failed", why))
+                terminal = self.coder.terminal(workspace) if workspace is not None and workspace.running else None
                 if terminal is not None:
                     async for event in terminal.events():
                         silent = None
@@ -189,6 +189,7 @@ class Watcher:
         clock = asyncio.get_running_loop().time
         began = clock()
         while True:
+            await asyncio.sleep(CHECK_SECONDS)
             with suppress(Unavailable):
                 workspace = await self.coder.workspace(self.workspace_id)
                 if (why := _cannot_work(workspace)) is not None:
@@ -197,7 +198,6 @@ class Watcher:
                     self._items.put_nowait(End("failed", "the workspace has no app of a coding agent"))
                 elif workspace is not None and not workspace.running and clock() - began > _MOST_STARTING:
                     self._items.put_nowait(End("failed", "the workspace does not start"))
-            await asyncio.sleep(CHECK_SECONDS)
 
 
 def _cannot_work(workspace: Workspace | None) -> str | None:

@@ -1,19 +1,13 @@
 """Projects and roles as callers name them, and the templates and presets that they mean. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 
 from fleet.coder.model import Role, Template
-from fleet.names import cut
+from fleet.names import cut, slug
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 
 DEFAULT_ROLE = "coder"
-
-
-def slug(text: str) -> str:
-    """A text as a name: lower case, with hyphens for what is neither a letter nor a digit."""
-    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")
 
 
 def usable(templates: Sequence[Template]) -> list[Template]:

@@ -110,6 +110,8 @@ async def read_all(bus: Bus, stream: str, subject: str) -> list[Record]:
     Raises:
         Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
     """
+    if reads_scoped(bus.service, stream):
+        return [_delivered(message) for message in await scoped_reads.read_all(bus, stream, subject)]
     newest = await read_newest(bus, stream, subject)
     if newest is None:
         return []

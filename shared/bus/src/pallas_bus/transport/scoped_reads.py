@@ -2,7 +2,8 @@
 
 They are for services that may read the data of some teams only. Only the request that creates a consumer has its filter
 in the subject, so every read creates a consumer in memory, which the broker removes when it is idle. That costs one
-round trip more than a direct read.
+round trip more than a direct read. The broker keeps these consumers for some seconds, and each message that it stores
+meanwhile is matched with all of them: whoever reads much and often should have the right to read directly.
 """
 
 import asyncio
@@ -84,6 +85,24 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
     except TimeoutError as error:
         raise Unavailable(f"the newest message on {subject!r} was not found in time") from error
     return None
+
+
+async def read_all(bus: Bus, stream: str, subject: str) -> list[Msg]:
+    """Return all messages on `subject`, with one consumer; this service must have the right to publish on `subject`.
+
+    Raises:
+        Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
+    """
+    try:
+        async with asyncio.timeout(bus.timeout):
+            while position := await newest_position(bus, subject):
+                found = [message async for message in read(bus, stream, subject)]
+                if found and found[-1].metadata.sequence.stream >= position:
+                    return found
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError as error:
+        raise Unavailable(f"not all messages on {subject!r} were found in time") from error
+    return []
 
 
 async def newest_position(bus: Bus, subject: str) -> int:

@@ -45,6 +45,7 @@ from pallas_contracts.catalog import (
     RESOLVE,
     SESSIONS,
     STREAMS,
+    KEPT_FAILED,
     TURN_LOG,
     TURN_OBJECTS,
     WORKERS,
@@ -61,7 +62,7 @@ log = logging.getLogger(__name__)
 OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
 """Streams and buckets that the gateway declares: it always runs, while other services may be scaled to zero."""
 
-EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
+EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name, KEPT_FAILED.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
 
 _DAY = 86_400

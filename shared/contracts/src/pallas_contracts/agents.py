@@ -119,7 +119,8 @@ class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
     `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
-    goes on after its last caller has left.
+    goes on after its last caller has left. `keep_failed` is how long what a failed turn was asked is kept, sealed for
+    operators; None: no longer than other content.
     """
 
     turn_timeout: Seconds = 600.0
@@ -130,6 +131,7 @@ class Limits(Message):
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
     grace: Seconds = 30.0
+    keep_failed: Seconds | None = None
 
 
 class Allow(Message):

@@ -57,7 +57,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         port=section.port,
         depends_on=section.depends_on,
         servers=section.servers,
-        limits=_limits(section),
+        limits=_limits(section, team),
         retry=section.retry,
         retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
@@ -70,7 +70,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
     )
 
 
-def _limits(section: AgentSection) -> Limits:
+def _limits(section: AgentSection, team: AgentsFile) -> Limits:
     return Limits(
         turn_timeout=section.turn_timeout,
         queue_timeout=section.queue_timeout,
@@ -80,6 +80,7 @@ def _limits(section: AgentSection) -> Limits:
         max_rate=section.max_rate,
         max_rate_per_caller=section.max_rate_per_caller,
         grace=section.grace,
+        keep_failed=section.keep_failed if section.keep_failed is not None else team.keep_failed,
     )
 
 

@@ -38,7 +38,7 @@ def dead_letter(
 ) -> DeadLetter:
     """The dead letter of a delivered message. `reason` holds no content."""
     return DeadLetter(
-        letter=turn_id or f"position-{delivery.position}",
+        letter=letter_name(delivery, turn_id),
         team=team,
         agent=agent,
         turn_id=turn_id,
@@ -48,6 +48,17 @@ def dead_letter(
         attempts=attempts,
         at=utc_now(),
     )
+
+
+def letter_name(delivery: Delivery, turn_id: str | None) -> str:
+    """The name of the dead letter of a delivered message."""
+    return turn_id or f"position-{delivery.position}"
+
+
+def original_of(delivery: Delivery, *, team: str, agent: str, letter: str) -> DeadOriginal:
+    """A delivered message as it is kept beside its dead letter."""
+    data = base64.b64encode(delivery.data).decode()
+    return DeadOriginal(letter=letter, team=team, agent=agent, headers=delivery.headers, data=data)
 
 
 async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, content_seconds: float) -> DeadLetter | None:
@@ -60,10 +71,7 @@ async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, conte
     """
     if await read_newest(bus, DEAD_LETTERS.name, _subject(DEAD_LETTER, letter)) is not None:
         return None
-    data = base64.b64encode(delivery.data).decode()
-    original = DeadOriginal(
-        letter=letter.letter, team=letter.team, agent=letter.agent, headers=delivery.headers, data=data
-    )
+    original = original_of(delivery, team=letter.team, agent=letter.agent, letter=letter.letter)
     try:
         await _put(bus, DEAD_ORIGINAL, letter, original, {"Nats-TTL": f"{max(1, int(content_seconds))}s"})
     except Rejected as error:

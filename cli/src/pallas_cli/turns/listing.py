@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.connection import Bus
@@ -56,8 +57,8 @@ def filter_of(
     )
 
 
-def row_of(turn: TurnHistory) -> dict[str, Any]:
-    """One turn as plain values; times are ISO 8601, durations seconds."""
+def row_of(turn: TurnHistory, replay: TurnHistory | None = None) -> dict[str, Any]:
+    """One turn as plain values; times are ISO 8601, durations seconds. `replay` is its first replay."""
     ended = turn.outcome.ended_at if turn.outcome else None
     asked = turn.requested_at
     return {
@@ -69,6 +70,8 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
         "conversation": turn.conversation,
         "task": turn.task,
         "replay_of": turn.replay_of,
+        "operator": turn.operator,
+        "replay": {"turn": replay.turn_id, "state": replay.state} if replay is not None else None,
         "state": turn.state,
         "code": turn.outcome.code if turn.outcome else None,
         "attempts": max(turn.attempts, default=0),
@@ -78,25 +81,29 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
 
 
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
-    """Print the latest turns that match, newest last."""
-    rows = [row_of(turn) for turn in await find_turns(bus, wanted, limit=limit)]
+    """Print the latest turns that match, newest last, and which of them were executed again."""
+    turns = await find_turns(bus, wanted, limit=limit)
+    found = await find_replays(bus, turns)
+    rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
         print_plain("No turns found.")
     else:
         headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
-        replays = any(row["replay_of"] for row in rows)
-        print_table([*headers, "replay of"] if replays else headers, (_cells(row, replays=replays) for row in rows))
+        more = [name for name in ("replay of", "replay") if any(row[name.replace(" ", "_")] for row in rows)]
+        print_table([*headers, *more], (_cells(row, more) for row in rows))
 
 
-def _cells(row: dict[str, Any], *, replays: bool) -> list[str]:
+def _cells(row: dict[str, Any], more: list[str]) -> list[str]:
     state = f"{row['state']} ({row['code']})" if row["code"] not in (None, row["state"]) else row["state"]
     took = f"{row['seconds']:.3f} s" if row["seconds"] is not None else "-"
     asked = (row["requested_at"] or "-")[:19].replace("T", " ")
     name = f"{row['team']}/{row['agent']}"
     cells = [row["turn"], name, row["caller"] or "-", asked, state, str(row["attempts"]), took]
-    return [*cells, row["replay_of"] or ""] if replays else cells
+    replay = f"{row['replay']['turn']} {row['replay']['state']}" if row["replay"] else ""
+    others = {"replay of": row["replay_of"] or "", "replay": replay}
+    return [*cells, *(others[name] for name in more)]
 
 
 async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:

@@ -19,19 +19,27 @@ def find_keep_key(data: Path) -> OpenKey:
     Raises:
         Refused: both are missing, or it is not a key.
     """
-    text = find_secret(VARIABLE, data, NAME, need=_NEED)
+    return _parsed(find_secret(VARIABLE, data, NAME, need=_NEED))
+
+
+def keep_key_if_any(data: Path) -> OpenKey | None:
+    """The same; None if both are missing.
+
+    Raises:
+        Refused: it is not a key.
+    """
+    try:
+        text = find_secret(VARIABLE, data, NAME, need=_NEED)
+    except Refused:
+        return None
+    return _parsed(text)
+
+
+def _parsed(text: str) -> OpenKey:
     try:
         return open_key(text)
     except Rejected as error:
         raise Refused(f"{VARIABLE}: {error.message}") from error
-
-
-def keep_key_if_any(data: Path) -> OpenKey | None:
-    """The same; None if there is none."""
-    try:
-        return find_keep_key(data)
-    except Refused:
-        return None
 
 
 def kept_seal_key(data: Path) -> str:

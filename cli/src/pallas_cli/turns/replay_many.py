@@ -12,9 +12,9 @@ from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import choose_replays
 from pallas_calls.replay_many import ManyReplays
 from pallas_cli.keep_key import find_keep_key
+from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.confirming import confirm
-from pallas_cli.turns.replay_plan import OPERATOR
 from pallas_cli.turns.replay_preview import facts_of, preview_of
 from pallas_cli.turns.replay_run import ReplayRun
 from pallas_cli.turns.selection import ENDED, Selection, select

@@ -3,12 +3,10 @@
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.sealed import OpenKey
 from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
+from pallas_cli.operators import OPERATOR
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Conflict, NotFound, Rejected, Unavailable
-from pallas_contracts.turns import Principal, TurnRequested
-
-OPERATOR = Principal(type="peer", id="pallas-cli")
-"""The caller of a replayed turn."""
+from pallas_contracts.turns import TurnRequested
 
 _WITH_CODE = frozenset({"content_expired", "unknown_model"})
 """Codes that the command prints in front of the sentence."""

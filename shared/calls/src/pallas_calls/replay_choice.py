@@ -14,7 +14,7 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import count_by_subject, read
-from pallas_bus.turnlog.content.sealed import REQUEST, sealed_turns
+from pallas_bus.turnlog.content.sealed import sealed_turns
 from pallas_calls.replay_turn import repeated_tool
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT, TURN_LOG
@@ -106,7 +106,7 @@ async def _kept(bus: Bus, teams: Iterable[str]) -> tuple[set[str], set[str]]:
     for team in teams:
         subjects = await count_by_subject(bus, TURN_LOG.name, KEPT_REQUEST.template.filter(team=team))
         kept |= {subject.rpartition(".")[2] for subject in subjects}
-        sealed |= await sealed_turns(bus, REQUEST, team=team)
+        sealed |= await sealed_turns(bus, team=team)
     return kept, sealed
 
 

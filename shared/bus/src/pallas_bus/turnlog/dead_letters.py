@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import count_by_subject, read, read_last, read_newest
+from pallas_bus.turnlog.content.sealed import ORIGINAL, OpenKey, drop_sealed, open_sealed, sealed_turns
 from pallas_bus.turnlog.queue import Delivery
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, DEAD_ORIGINAL, TURN_REQUESTED
 from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Rejected
@@ -27,10 +29,11 @@ _MOST_FAULTS = 10
 
 @dataclass(frozen=True, slots=True)
 class KeptLetter:
-    """A dead letter, and whether its original has not expired."""
+    """A dead letter, whether its original has not expired, and whether what it asked is sealed."""
 
     letter: DeadLetter
     has_original: bool
+    is_sealed: bool = False
 
 
 def dead_letter(
@@ -102,7 +105,8 @@ async def read_letters(
     records = [record async for record in read(bus, DEAD_LETTERS.name, subject, since=since)]
     letters = [DeadLetter.model_validate_json(record.data) for record in records]
     originals = await count_by_subject(bus, DEAD_LETTERS.name, DEAD_ORIGINAL.template.filter(**ids))
-    return [KeptLetter(letter, _subject(DEAD_ORIGINAL, letter) in originals) for letter in letters]
+    sealed = await sealed_turns(bus, team=team, agent=agent)
+    return [KeptLetter(each, _subject(DEAD_ORIGINAL, each) in originals, each.letter in sealed) for each in letters]
 
 
 async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None] | None:
@@ -122,6 +126,15 @@ async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | N
     return (letter, original) if letter is not None else None
 
 
+async def sealed_original(bus: Bus, letter: DeadLetter, key: OpenKey) -> DeadOriginal | None:
+    """The original of a letter, from what is sealed of it; None if nothing is kept. Raises as `open_sealed` does."""
+    data = await open_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL, key)
+    original = DeadOriginal.model_validate_json(data) if data is not None else None
+    if original is not None and _subject(DEAD_ORIGINAL, original) != _subject(DEAD_ORIGINAL, letter):
+        raise Rejected(f"what is sealed of letter {letter.letter!r} is of another one", code="content_damaged")
+    return original
+
+
 def request_of(original: DeadOriginal) -> TurnRequested:
     """Decode the request in an original.
 
@@ -135,11 +148,12 @@ def request_of(original: DeadOriginal) -> TurnRequested:
 
 
 async def drop_letter(bus: Bus, letter: DeadLetter) -> None:
-    """Remove a letter and its original.
+    """Remove a letter and its original, also a sealed one.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
+    await drop_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL)
     await _purge(bus, _subject(DEAD_ORIGINAL, letter))
     await _purge(bus, _subject(DEAD_LETTER, letter))
 
@@ -177,7 +191,7 @@ def faults_of(error: ValidationError) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
-def _subject[M: Message](contract: Contract[M], letter: DeadLetter) -> str:
+def _subject[M: Message](contract: Contract[M], letter: DeadLetter | DeadOriginal) -> str:
     return contract.template.subject(team=letter.team, agent=letter.agent, letter=letter.letter)
 
 

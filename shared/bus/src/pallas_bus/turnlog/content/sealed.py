@@ -89,24 +89,25 @@ async def open_sealed(bus: Bus, ref: TurnRef, name: str, key: OpenKey) -> bytes 
         raise Rejected(message, code="content_damaged") from error
 
 
-async def sealed_turns(bus: Bus, name: str, *, team: str | None = None, agent: str | None = None) -> set[str]:
-    """The ids of turns of which something is kept under `name`.
+async def sealed_turns(bus: Bus, *, team: str | None = None, agent: str | None = None) -> set[str]:
+    """The ids of turns, and names of dead letters, of which something is kept.
 
     Raises:
         Unavailable: the broker does not answer.
     """
     ids = {field: value for field, value in (("team", team), ("agent", agent)) if value is not None}
-    every = SEALED_PART.template.filter(**ids, name=name, part="0")
+    every = SEALED_PART.template.filter(**ids, part="0")
     return {subject.split(".")[6] for subject in await count_by_subject(bus, KEPT_FAILED.name, every)}
 
 
-async def drop_sealed(bus: Bus, ref: TurnRef) -> None:
-    """Remove all that is sealed of the turn.
+async def drop_sealed(bus: Bus, ref: TurnRef, name: str) -> None:
+    """Remove what is sealed of the turn under `name`.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
-    await bus.api(f"STREAM.PURGE.{KEPT_FAILED.name}", {"filter": sealed_of(ref)})
+    every = SEALED_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=name)
+    await bus.api(f"STREAM.PURGE.{KEPT_FAILED.name}", {"filter": every})
 
 
 def sealed_of(ref: TurnRef) -> str:

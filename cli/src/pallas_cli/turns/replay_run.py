@@ -69,7 +69,7 @@ class ReplayRun:
 
     def _report(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._said >= (_REPORT if sys.stderr.isatty() else _REPORT_FILE):
+        if self.total and now - self._said >= (_REPORT if sys.stderr.isatty() else _REPORT_FILE):
             self._said = now
             self.say(f"{self.progress}{self._full}")
             self._full = ""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from tests.conftest import Connecting
 from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
+from pallas_bus.history.contents import sealed_request
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import TurnHistory
@@ -25,7 +27,7 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim
 from pallas_bus.turnlog.content.claim_checks import offload_request
 from pallas_bus.turnlog.content.removal import remove_content
-from pallas_bus.turnlog.content.sealed import sealed_turns
+from pallas_bus.turnlog.content.sealed import REQUEST, new_open_key, sealed_turns
 from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
@@ -39,13 +41,26 @@ from pallas_cli.turns.replay import replay_turn
 from pallas_cli.turns.replay_many import Wish, replay_many
 from pallas_cli.turns.selection import Selection, selection_of
 from pallas_contracts.agents import Allow
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, STREAMS, TURN_LOG, TURN_OUTCOME, TURN_REQUESTED
+from pallas_contracts.catalog import (
+    AGENTS,
+    BUCKETS,
+    GATEWAY,
+    KEPT_FAILED,
+    SEALED_PART,
+    STREAMS,
+    TURN_LOG,
+    TURN_OUTCOME,
+    TURN_REQUESTED,
+    WORKERS,
+)
 from pallas_contracts.ids import new_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 ANN = Principal(type="user", id="ann")
 LARGE = "long " * 100_000
+KEEP = "keep_failed: 1h"
+PALLAS = str(Path(sys.executable).parent / "pallas")
 
 
 @dataclass
@@ -114,7 +129,7 @@ async def stage(
 ) -> AsyncGenerator[Stage]:
     gateway = await bus(GATEWAY)
     await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    folder = a_lab(tmp_path / "lab", team, lambda text: text.replace("version: 1.0.0", "keep_failed: 1h"))
+    folder = a_lab(tmp_path / "lab", team, lambda text: text.replace("version: 1.0.0", KEEP))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(a_worker(nats_url, folder, keep_public_key=kept_seal_key(tmp_path)))
         yield Stage(gateway, team, tmp_path, capsys)
@@ -243,6 +258,54 @@ async def test_a_failed_turn_can_be_replayed_from_its_sealed_request_after_its_c
     assert {each["code"] for each in document["replays"]} == {"internal"}
     await forget_many(stage.bus, named(failed), confirmed=True, as_json=True)
     assert await sealed_turns(stage.bus, team=stage.team) == {replay_id(each.turn_id) for each in failed}
+
+
+async def test_what_was_sealed_for_another_turn_or_key_is_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await stage.turns(2)
+    for each in (first, second):
+        await remove_content(stage.bus, TurnRef.of(each))
+    key, ids = find_keep_key(stage.data), {"team": stage.team, "agent": "bench", "name": REQUEST, "part": "0"}
+    [box] = await read_last(stage.bus, KEPT_FAILED.name, SEALED_PART.template.subject(turn=first.turn_id, **ids))
+    await stage.bus.put(SEALED_PART.template.subject(turn=second.turn_id, **ids), box.data)
+    assert b"give_up" not in box.data
+    document = await stage.replay(named([second]))
+    assert "content_damaged" in document["refused"][second.turn_id]
+    assert await sealed_request(stage.bus, TurnRef.of(first), key) is not None
+    monkeypatch.setenv("PALLAS_KEEP_KEY", new_open_key())
+    document = await stage.replay(named([first]))
+    assert "content_damaged" in document["refused"][first.turn_id]
+
+
+async def test_an_agent_whose_worker_cannot_seal_is_degraded_and_keeps_nothing(
+    stage: Stage, nats_url: str, tmp_path: Path
+) -> None:
+    folder = a_lab(tmp_path / "other", other := f"{stage.team}x", lambda text: text.replace("version: 1.0.0", KEEP))
+    async with a_worker(nats_url, folder) as worker:
+
+        async def reported() -> bool:
+            presence = await kv.get(stage.bus, WORKERS, worker=worker.bus.instance)
+            return presence is not None and f"{other}.bench" in presence.troubles
+
+        await until(reported)
+        failed = turn_requested(other, "bench", tool="give_up")
+        await submit(stage.bus, failed)
+        await stage.ended([failed])
+        assert await sealed_turns(stage.bus, team=other) == set()
+
+
+async def test_the_command_previews_and_does_nothing_without_a_terminal(stage: Stage, nats_url: str) -> None:
+    failed = await stage.turns(2)
+    command = (PALLAS, "turns", "replay", "--team", stage.team, "--nats", nats_url)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await soon(process.communicate(), 20)
+    assert (process.returncode, out) == (2, b"")
+    assert err.decode().startswith("2 turns to execute again")
+    assert err.decode().endswith("nothing was done: pass --yes to confirm\n")
+    assert await stage.replays(failed) == {}
 
 
 async def test_a_dead_letter_is_retried_from_what_is_sealed_and_not_beside_its_replay(stage: Stage) -> None:

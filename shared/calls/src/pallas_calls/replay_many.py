@@ -40,6 +40,9 @@ _MOST = 50
 _WINDOW = 20.0
 """Seconds for which a look-up of replays holds at most. The broker knows a submitted turn for longer."""
 
+_AGENTS = 8
+"""Agents whose turns are looked up and queued at a time. All share the pace."""
+
 _PATIENCE = 60.0
 """Seconds for which a broker that does not answer is asked again."""
 
@@ -70,6 +73,7 @@ class ManyReplays:
     queued: dict[str, TurnRef] = field(default_factory=dict[str, TurnRef])
     skipped: list[str] = field(default_factory=list[str])
     refused: dict[str, str] = field(default_factory=dict[str, str])
+    _agents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AGENTS))
 
     async def queue_all(self) -> None:
         """Queue all of them: the turns of each agent in their order, of all agents at a time.
@@ -87,28 +91,39 @@ class ManyReplays:
     async def _queue_agent(self, definition: AgentDefinition, turns: Sequence[TurnHistory]) -> None:
         left = deque(turns)
         while left:
-            some = list(islice(left, await self._room(definition)))
-            replays, kept = await find_replays(self.bus, some), await self._kept(some)
-            for turn in some:
-                if turn.turn_id in replays:
-                    self.skipped.append(turn.turn_id)
-                elif not await self._queue(turn, kept.get(turn.turn_id), definition):
-                    break
-                left.popleft()
+            room = await self._room(definition)
+            async with self._agents:
+                await self.pace.step()  # before the look-up, which must not be old when a turn is queued
+                queued = await self._queue_some(left, room, definition)
+            if not queued:
+                self.waits(key_of(left[0]))
+                await asyncio.sleep(_BUSIEST)
+
+    async def _queue_some(self, left: deque[TurnHistory], most: int, definition: AgentDefinition) -> bool:
+        """Queue the replays of the first turns in `left`, and take these out. False: the queue is full."""
+        some = list(islice(left, most))
+        replays, kept = await find_replays(self.bus, some), await self._kept(some)
+        for turn in some:
+            if turn.turn_id in replays:
+                self.skipped.append(turn.turn_id)
+            else:
+                if turn is not some[0]:
+                    await self.pace.step()
+                if not await self._queue(turn, kept.get(turn.turn_id), definition):
+                    return False
+            left.popleft()
+        return True
 
     async def _queue(self, turn: TurnHistory, kept: TurnRequested | None, definition: AgentDefinition) -> bool:
         """Queue the replay of a turn, or note why that is not possible. False: the queue is full."""
         try:
             request = await self._request(turn, kept, definition)
-            await self.pace.step()
             await self._submit(request)
         except (Conflict, Denied, NotFound, Rejected) as error:
             self.refused[turn.turn_id] = f"{error.code}: {error.message}"
         except Unavailable as error:
             if error.code != "queue_full":
                 raise
-            self.waits(key_of(turn))
-            await asyncio.sleep(_BUSIEST)
             return False
         else:
             self.queued[turn.turn_id] = TurnRef.of(request)
@@ -116,7 +131,7 @@ class ManyReplays:
 
     async def _room(self, definition: AgentDefinition) -> int:
         """How many turns to queue next; waits while the agent's queue is full."""
-        at_once, pause = max(1, min(_MOST, math.floor(self.pace.rate * _WINDOW))), _BUSY
+        at_once, pause = max(1, min(_MOST, math.floor(self.pace.rate * _WINDOW / _AGENTS))), _BUSY
         while (free := await self._free(definition)) <= 0:
             self.waits(f"{definition.team}.{definition.agent}")
             await asyncio.sleep(pause)

@@ -120,7 +120,7 @@ class Limits(Message):
 
     `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
     goes on after its last caller has left. `keep_failed` is how long what a failed turn was asked is kept, sealed for
-    operators; None: no longer than other content.
+    operators; None or 0: no longer than other content.
     """
 
     turn_timeout: Seconds = 600.0

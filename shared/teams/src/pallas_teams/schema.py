@@ -103,7 +103,7 @@ def _seconds_of(value: object) -> object:
     return value
 
 
-type Span = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_seconds_of)]
+type Span = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_seconds_of)]
 
 
 class Section(BaseModel):

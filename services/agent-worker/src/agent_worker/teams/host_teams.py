@@ -66,7 +66,7 @@ class HostTeams:
             agent.key: _CANNOT_KEEP
             for hosted in self.hosted.values()
             for agent in hosted.agents
-            if agent.definition.limits.keep_failed is not None
+            if agent.definition.limits.keep_failed
         }
 
     def stdio(self) -> dict[str, str | None]:

@@ -39,6 +39,9 @@ AGENT_FAULTS = [
     ("agents: {a: {queue_timeout: .inf}}", "agents.a.queue_timeout", "finite"),
     ("agents: {a: {max_iterations: 0}}", "agents.a.max_iterations", "greater than or equal to 1"),
     ("agents: {a: {max_attempts: 1.5}}", "agents.a.max_attempts", "whole number"),
+    ("agents: {a: {keep_failed: 40d}}", "agents.a.keep_failed", "less than or equal to 2592000"),
+    ("agents: {a: {keep_failed: 2 weeks}}", "agents.a.keep_failed", "must be a time span such as 30m, 12h or 7d"),
+    ("keep_failed: true\nagents: {a: {}}", "keep_failed", "must be a time span"),
     ("agents: {a: {retry: maybe}}", "agents.a.retry", "must be 'safe' or 'unsafe'"),
     (
         "agents: {a: {on_unknown_tool_outcome: hope}}",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.requirements import requirement
 from tests.unit.teams.folders import load, write_team
 
@@ -45,6 +46,7 @@ FULL = """
         max_rate: 20
         max_rate_per_caller: 0.5
         grace: 12.5
+        keep_failed: 12h
         retry: safe
         tools: {argos/write: {retry: unsafe}}
         allow: {types: [turn], teams: [0193F2A1-8c1b-7b62-9d3e-1f0a5b6c7d8e], tokens: []}
@@ -102,6 +104,7 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
         max_rate_per_caller=0.5,
         grace=12.5,
         budget=BUDGET,
+        keep_failed=43_200,
     )
     plain = team.agents["plain"]
     assert plain.on_unknown_tool_outcome == "tell_model"
@@ -203,3 +206,15 @@ def test_a_field_without_a_value_counts_as_absent(tmp_path: Path) -> None:
 
 
 OFFLINE_WITH_EMPTY_SECTIONS = "default_model: offline\nopenai:\nmcp:\n  servers:\n"
+
+
+@pytest.mark.parametrize(
+    ("team", "agent", "seconds"),
+    [("", "", None), ("7d", "", 604_800), ("7d", "90m", 5400), ("7d", "0", 0), ("", "1.5h", 5400), ("", "30", 30)],
+)
+def test_an_agent_keeps_what_failed_turns_were_asked_as_long_as_its_team_unless_it_says_otherwise(
+    tmp_path: Path, team: str, agent: str, seconds: float | None
+) -> None:
+    of_team, of_agent = (f"keep_failed: {span}" if span else "" for span in (team, agent))
+    folder = write_team(tmp_path, f"{of_team}\nagents: {{a: {{model: offline, {of_agent}}}}}")
+    assert load(folder).agents["a"].limits.keep_failed == seconds

@@ -63,14 +63,16 @@ def retry(
 ) -> None:
     """Submit the original message as a new turn and remove the dead letter. Exit code 1 if a retry failed."""
     from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
+    from pallas_cli.keep_key import keep_key_if_any
     from pallas_cli.refused import Refused
 
     if every == (letter is not None):
         raise Refused("name one LETTER, or pass --all")
+    options = {"as_json": as_json, "key": keep_key_if_any(data)}
     if letter is not None:
-        run_on(nats, data, partial(retry_one_letter, name=letter, as_json=as_json))
+        run_on(nats, data, partial(retry_one_letter, name=letter, **options))
     else:
-        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, as_json=as_json))
+        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, **options))
 
 
 @app.command()

@@ -1,13 +1,18 @@
 """`pallas turns`: turns, read from the turn log."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.plain_text import print_plain
+
+if TYPE_CHECKING:
+    from pallas_bus.transport.connection import Bus
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
@@ -20,6 +25,13 @@ Conversation = Annotated[
 Task = Annotated[str | None, typer.Option(help="Only this task. The id is the caller's `task_id`.")]
 Until = Annotated[str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.")]
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.")]
+TurnNames = Annotated[list[str] | None, typer.Argument(metavar="TURN", help="Ids of turns, instead of options.")]
+Since = Annotated[
+    str | None,
+    typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time. Default: all."),
+]
+Ended = Annotated[str | None, typer.Option(help="Only this state: completed, failed, cancelled or input_required.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @app.command("list")
@@ -75,33 +87,72 @@ def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_js
 
 
 @app.command()
-def cancel(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Cancel a turn that waits or runs."""
-    from pallas_cli.turns.cancel import cancel as cancel_turn
-
-    run_on(nats, data, partial(cancel_turn, turn_id=turn, as_json=as_json))
-
-
-@app.command()
-def forget(
-    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(help="Forget all turns of this conversation. The id is the caller's `conversation_id`."),
-    ] = None,
+def cancel(
+    turns: TurnNames = None,
+    since: Since = None,
+    until: Until = None,
+    team: Team = None,
+    agent: Agent = None,
+    caller: Caller = None,
+    state: Annotated[str | None, typer.Option(help="Only this state: waiting or running.")] = None,
+    conversation: Conversation = None,
+    task: Task = None,
+    yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Erase the content of turns that have ended. Exit code 1 if one of them still waits or runs."""
-    from pallas_cli.refused import Refused
+    """Cancel turns that wait or run: one TURN, several, or all that match the options, after a confirmation."""
+    from pallas_cli.turns.cancel import cancel as cancel_turn
+    from pallas_cli.turns.many import cancel_many
+    from pallas_cli.turns.selection import selection_of
+
+    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
+    selection = selection_of(turns or (), given | {"since": since, "until": until}, data=data)
+    if len(selection.ids) == 1:
+        run_on(nats, data, partial(cancel_turn, turn_id=selection.ids[0], as_json=as_json))
+    else:
+        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json))
+
+
+@app.command()
+def forget(
+    turns: TurnNames = None,
+    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
+    since: Since = None,
+    until: Until = None,
+    team: Team = None,
+    agent: Agent = None,
+    caller: Caller = None,
+    state: Ended = None,
+    conversation: Annotated[
+        str | None,
+        typer.Option(help="Only this conversation. Alone, no confirmation is needed. The id is the `conversation_id`."),
+    ] = None,
+    task: Task = None,
+    yes: Yes = False,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Erase the content of turns that have ended: one TURN, several, or all that match, after a confirmation.
+
+    Exit code 1 if the one turn, or a turn of the conversation, still waits or runs.
+    """
     from pallas_cli.turns.forget import forget as forget_turns
     from pallas_cli.turns.forget import hash_of
+    from pallas_cli.turns.many import forget_many
+    from pallas_cli.turns.selection import selection_of
 
-    if (turn is None) == (conversation is None):
-        raise Refused("pass either --turn or --conversation")
-    hashed = hash_of(conversation, data)
-    run_on(nats, data, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
+    others = {"team": team, "agent": agent, "caller": caller, "state": state, "task": task}
+    others |= {"since": since, "until": until}
+    names = [*(turns or ()), *([turn] if turn is not None else [])]
+    selection = selection_of(names, others | {"conversation": conversation}, data=data)
+    if len(names) == 1 or (conversation is not None and not any(others.values())):
+        name, hashed = next(iter(names), None), hash_of(conversation, data)
+        run_on(nats, data, partial(forget_turns, turn_id=name, conversation=hashed, as_json=as_json))
+    else:
+        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json))
 
 
 @app.command()
@@ -133,29 +184,92 @@ def tail(
 
 @app.command()
 def replay(
-    turn: TurnName,
-    agent: Annotated[str | None, typer.Option(help="Send the request to this agent of the same team instead.")] = None,
+    turns: TurnNames = None,
+    since: Since = None,
+    until: Until = None,
+    team: Team = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Only agents of this name. With one TURN: send the request to this agent of its team instead."
+        ),
+    ] = None,
+    caller: Caller = None,
+    state: Annotated[
+        str | None,
+        typer.Option(help="Only this state: failed, completed, cancelled or input_required.", show_default="failed"),
+    ] = None,
+    conversation: Conversation = None,
+    task: Task = None,
     model: Annotated[
         str | None, typer.Option(metavar="REF", help="Use this model (`offline` or PROVIDER.NAME) instead.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Print both answers and timelines side by side.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Execute it again even if it called tools that may have side effects.")
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Print both answers and timelines side by side. For one TURN.")
     ] = False,
+    rate: Annotated[
+        str | None, typer.Option(help="How fast many turns are queued: 5/s, 90/m.", show_default="10/s")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Queue the turns, and do not wait for their ends.")] = False,
+    yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Execute an ended turn again as a new turn. Ctrl-C cancels the new turn. Exit code 1 if it does not complete."""
+    """Execute ended turns again as new turns: one TURN, several, or all that match the options.
+
+    One TURN is followed, and Ctrl-C cancels the new turn. Many are executed again once each, however often the command
+    is run. Exit code 1 if a new turn does not complete.
+    """
+    from pallas_cli.rates import rate_of
+    from pallas_cli.refused import Refused
+    from pallas_cli.turns.replay_many import Wish, replay_many
+    from pallas_cli.turns.selection import selection_of
+
+    single = turns is not None and len(turns) == 1 and not detach and rate is None
+    given = {"team": team, "caller": caller, "state": state, "conversation": conversation, "task": task}
+    given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
+    selection = selection_of(turns or (), given, data=data)
+    on = partial(run_on, nats, data)
+    if single:
+        _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
+    elif compare:
+        raise Refused("--compare is for one turn")
+    else:
+        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
+        on(partial(replay_many, selection=selection, wish=wish))
+
+
+def _replay_one(
+    on: Callable[[Callable[["Bus"], Awaitable[None]]], None],
+    turn: str,
+    agent: str | None,
+    model: str | None,
+    *,
+    compare: bool,
+    yes: bool,
+    data: Path,
+    as_json: bool,
+) -> None:
+    from pallas_cli.keep_key import keep_key_if_any
     from pallas_cli.turns.replay import replay_turn
     from pallas_cli.turns.replay_plan import Unconfirmed
 
-    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
+    key = keep_key_if_any(data)
+    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json, key=key)
     try:
-        run_on(nats, data, partial(again, confirmed=yes))
+        on(partial(again, confirmed=yes))
     except Unconfirmed as question:
         if as_json or not sys.stdin.isatty():
             raise
         print_plain(f"{question.lines[0]}.", err=True)
         typer.confirm("Execute it again?", abort=True, err=True)
-        run_on(nats, data, partial(again, confirmed=True))
+        on(partial(again, confirmed=True))
+
+
+@app.command("keep-key")
+def keep_key(data: Data = DEFAULT_DATA) -> None:
+    """Print the public key to which workers seal what failed turns were asked. Makes the pair unless it exists."""
+    from pallas_cli.keep_key import kept_seal_key
+
+    print_plain(kept_seal_key(data))

@@ -1,43 +1,51 @@
 """Retry dead letters: the original request becomes a new turn, and the dead letter is removed.
 
-The letter is removed last, and its name determines the new turn's id. If the command dies in between, another retry
-submits the same turn.
+The letter is removed last, and the new turn's id follows from it. If the command dies in between, another retry finds
+or submits the same turn. It has the id that `pallas turns replay` gives it, too, so it is executed once.
 """
 
 import hashlib
 import json
 from typing import Any
 
+from pallas_bus.history.contents import sealed_request
+from pallas_bus.history.replays import find_replays
+from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
-from pallas_bus.turnlog.dead_letters import drop_letter, request_of
+from pallas_bus.turnlog.content.sealed import OpenKey
+from pallas_bus.turnlog.dead_letters import drop_letter, request_of, sealed_original
 from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.deadletters.view import letter_of, letters_of, none_found
+from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.ids import TurnId, derived_turn_id
+from pallas_contracts.ids import TurnId, derived_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
 
 
-async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
-    """Submit a letter's turn again and print the id of the new one.
+async def retry_one_letter(bus: Bus, name: str, *, as_json: bool, key: OpenKey | None = None) -> None:
+    """Submit a letter's turn again and print the id of the new one. `key` opens what is sealed.
 
     Raises:
         Refused: the letter does not exist or cannot be retried.
     """
-    turn_id = await _retry(bus, name)
+    turn_id = await _retry(bus, name, key)
     if as_json:
         print(json.dumps({"letter": name, "turn": turn_id}))
     else:
         print_plain(f"Retried {name} as turn {turn_id}.")
 
 
-async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
-    """Retry all letters that match, oldest first, and print the result of each.
+async def retry_every_letter(
+    bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool, key: OpenKey | None = None
+) -> None:
+    """Retry all letters that match, oldest first, and print the result of each. `key` opens what is sealed.
 
     Raises:
         Refused: some could not be retried; the others were.
@@ -46,7 +54,7 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
     for kept in await letters_of(bus, team=team, agent=agent, since=since):
         row: dict[str, Any] = {"letter": kept.letter.letter, "turn": None, "refused": None}
         try:
-            row["turn"] = await _retry(bus, kept.letter.letter)
+            row["turn"] = await _retry(bus, kept.letter.letter, key)
         except Refused as refusal:
             row["refused"] = str(refusal)
         rows.append(row)
@@ -60,40 +68,77 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
         raise Refused(*refused, code=1)
 
 
-async def _retry(bus: Bus, name: str) -> str:
+async def _retry(bus: Bus, name: str, key: OpenKey | None) -> str:
     letter, original = await letter_of(bus, name)
-    if original is None:
-        raise Refused(f"{name}: content_expired: the original message is no longer stored", code=1)
-    request = await _as_new_turn(bus, letter, original)
-    try:
-        await submit(bus, await offload_request(bus, request))
-    except PallasError as error:
-        raise Refused(f"{name}: {error.code}: {error.message}; you can retry it", code=1) from error
+    new = await _replayed(bus, letter) or await _submit(bus, letter, original, key)
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
-        message = f"{name}: turn {request.turn_id} was submitted, but the letter could not be removed: {error.message}"
+        message = f"{name}: turn {new} was submitted, but the letter could not be removed: {error.message}"
         raise Refused(message, code=1) from error
+    return new
+
+
+async def _replayed(bus: Bus, letter: DeadLetter) -> str | None:
+    """The replay of the letter's turn, if there is one: its turn is not executed twice again."""
+    if letter.turn_id is None:
+        return None
+    replays = await find_replays(bus, [TurnHistory(letter.team, letter.agent, letter.turn_id)])
+    return replays[letter.turn_id].turn_id if replays else None
+
+
+async def _submit(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> str:
+    request = await _as_new_turn(bus, letter, original, key)
+    try:
+        await submit(bus, await offload_request(bus, request))
+    except PallasError as error:
+        raise Refused(f"{letter.letter}: {error.code}: {error.message}; you can retry it", code=1) from error
     return request.turn_id
 
 
-async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> TurnRequested:
+async def _as_new_turn(
+    bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None
+) -> TurnRequested:
     """The original request with a new id.
 
     Raises:
-        Refused: this version cannot decode it either, its arguments are no longer stored, or its agent is gone.
+        Refused: this version cannot decode it either, its content is no longer stored, or its agent is gone.
     """
     try:
-        asked = await whole_request(bus, request_of(original))
+        asked = await _asked(bus, letter, original, key)
     except (Rejected, NotFound) as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
         raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists", code=1)
     # The new turn has no idempotency key, so it needs no digest.
-    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
-    return asked.model_copy(update=changes)
+    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "operator": OPERATOR, "digest": None}
+    return asked.model_copy(update=changes | {"requested_at": utc_now()})
+
+
+async def _asked(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> TurnRequested:
+    """What the letter's turn was asked: from its original, while that is stored, or from what is sealed.
+
+    Raises:
+        NotFound: neither is stored any more (`content_expired`).
+        Rejected: it cannot be decoded.
+    """
+    if original is not None:
+        try:
+            return await whole_request(bus, request_of(original))
+        except NotFound:
+            if key is None:
+                raise
+    if key is not None:
+        ref = TurnRef(letter.team, letter.agent, letter.letter)
+        if (request := await sealed_request(bus, ref, key)) is not None:
+            return request
+        if (sealed := await sealed_original(bus, letter, key)) is not None:
+            return await whole_request(bus, request_of(sealed))
+    raise NotFound("the original message is no longer stored", code="content_expired")
 
 
 def _new_turn(letter: DeadLetter) -> TurnId:
-    """The id of the new turn, always the same for one letter."""
+    """The id of the new turn, always the same for one letter: that of the first replay of its turn."""
+    if letter.turn_id is not None:
+        return replay_id(letter.turn_id)
     return derived_turn_id(hashlib.sha256(f"retry {letter.letter}".encode()).digest())

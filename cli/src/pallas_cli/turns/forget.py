@@ -12,6 +12,7 @@ from pallas_cli.log_key import find_log_key
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import find_turn
+from pallas_cli.turns.many import erased_row
 
 
 def hash_of(conversation: str | None, data: Path) -> str | None:
@@ -34,7 +35,11 @@ async def forget(bus: Bus, *, turn_id: str | None, conversation: str | None, as_
     over = {turn.turn_id: await erase_content(bus, turn.ref) for turn in turns if turn.outcome is not None}
     under_way = [turn for turn in turns if turn.outcome is None]
     if as_json:
-        print(json.dumps({"forgotten": [_row(*each) for each in over.items()], "under_way": _ids(under_way)}, indent=2))
+        print(
+            json.dumps(
+                {"forgotten": [erased_row(*each) for each in over.items()], "under_way": _ids(under_way)}, indent=2
+            )
+        )
     else:
         for line in [*(_line(*each) for each in over.items()), *map(_hint, under_way)]:
             print_plain(line)
@@ -53,10 +58,6 @@ async def _turns(bus: Bus, turn_id: str | None, conversation: str | None) -> lis
 
 def _ids(turns: list[TurnHistory]) -> list[str]:
     return [turn.turn_id for turn in turns]
-
-
-def _row(turn_id: str, erased: Erased) -> dict[str, object]:
-    return {"turn": turn_id, "messages": erased.messages, "parts": erased.parts, "dead_letter": erased.original}
 
 
 def _line(turn_id: str, erased: Erased) -> str:

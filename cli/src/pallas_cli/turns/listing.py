@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
@@ -63,8 +64,8 @@ def filter_of(
     )
 
 
-def row_of(turn: TurnHistory) -> dict[str, Any]:
-    """One turn as plain values; times are ISO 8601, durations seconds."""
+def row_of(turn: TurnHistory, replay: TurnHistory | None = None) -> dict[str, Any]:
+    """One turn as plain values; times are ISO 8601, durations seconds. `replay` is its first replay."""
     ended = turn.outcome.ended_at if turn.outcome else None
     asked = turn.requested_at
     return {
@@ -76,6 +77,8 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
         "conversation": turn.conversation,
         "task": turn.task,
         "replay_of": turn.replay_of,
+        "operator": turn.operator,
+        "replay": {"turn": replay.turn_id, "state": replay.state} if replay is not None else None,
         "state": turn.state,
         "code": turn.outcome.code if turn.outcome else None,
         "attempts": max(turn.attempts, default=0),
@@ -85,10 +88,10 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
 
 
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
-    """Print the latest turns that match, newest last."""
+    """Print the latest turns that match, newest last, and which of them were executed again."""
     turns = await find_turns(bus, wanted, limit=limit)
-    spent = await _spent(bus, turns)
-    rows = [row_of(turn) for turn in turns]
+    found, spent = await find_replays(bus, turns), await _spent(bus, turns)
+    rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
     if as_json:
         print(
             json.dumps([{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)], indent=2)
@@ -97,9 +100,8 @@ async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool)
         print_plain("No turns found.")
     else:
         headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
-        replays = any(row["replay_of"] for row in rows)
-        cells = (_cells(row, each, replays=replays) for row, each in zip(rows, spent, strict=True))
-        print_table([*headers, "replay of"] if replays else headers, cells)
+        more = [name for name in ("replay of", "replay") if any(row[name.replace(" ", "_")] for row in rows)]
+        print_table([*headers, *more], (_cells(row, each, more) for row, each in zip(rows, spent, strict=True)))
 
 
 async def _spent(bus: Bus, turns: list[TurnHistory]) -> list[Spending]:
@@ -113,14 +115,16 @@ async def _spent(bus: Bus, turns: list[TurnHistory]) -> list[Spending]:
     return await asyncio.gather(*map(of, turns))
 
 
-def _cells(row: dict[str, Any], spent: Spending, *, replays: bool) -> list[str]:
+def _cells(row: dict[str, Any], spent: Spending, more: list[str]) -> list[str]:
     state = f"{row['state']} ({row['code']})" if row["code"] not in (None, row["state"]) else row["state"]
     took = f"{row['seconds']:.3f} s" if row["seconds"] is not None else "-"
     asked = (row["requested_at"] or "-")[:19].replace("T", " ")
     name = f"{row['team']}/{row['agent']}"
     cells = [row["turn"], name, row["caller"] or "-", asked, state, str(row["attempts"]), took]
     cells += [f"{spent.tokens:,}", cost_text(spent)] if spent.calls else ["-", "-"]
-    return [*cells, row["replay_of"] or ""] if replays else cells
+    replay = f"{row['replay']['turn']} {row['replay']['state']}" if row["replay"] else ""
+    others = {"replay of": row["replay_of"] or "", "replay": replay}
+    return [*cells, *(others[name] for name in more)]
 
 
 async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:

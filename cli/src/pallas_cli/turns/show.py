@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pallas_bus.history.contents import arguments_of, content_of, with_content
+from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.timeline import beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
@@ -27,12 +28,12 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
     spent = await turn_spending(bus, turn.ref)
     if content:
         await with_content(bus, turn)
+    replay = (await find_replays(bus, [turn])).get(turn_id)
     if as_json:
-        print(
-            json.dumps({**document_of(turn, content=content), "spent": costs_of(spent)}, indent=2, ensure_ascii=False)
-        )
+        spent_too = {**document_of(turn, replay, content=content), "spent": costs_of(spent)}
+        print(json.dumps(spent_too, indent=2, ensure_ascii=False))
         return
-    print_plain("\n".join(heading_of(turn)))
+    print_plain("\n".join(heading_of(turn, replay)))
     print_plain("\n".join(lines_of(turn)))
     print_plain(f"total {times_of(timeline(turn))}")
     if spent.calls:
@@ -41,12 +42,12 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
         print_plain("\n".join(_content_lines(turn)))
 
 
-def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
+def document_of(turn: TurnHistory, replay: TurnHistory | None = None, *, content: bool = False) -> dict[str, Any]:
     """The turn as plain values. Times are ISO 8601, durations seconds."""
     entries, began = timeline(turn), beginning(turn)
     until = turn.outcome.content_until if turn.outcome is not None else None
     document = {
-        **row_of(turn),
+        **row_of(turn, replay),
         "trace": turn.trace,
         "joins": len(turn.joins),
         "content_until": until.isoformat() if until is not None else None,
@@ -72,19 +73,21 @@ def spent_text(spent: Spending) -> str:
     return f"spent {tokens}; cost: {cost_text(spent)}"
 
 
-def heading_of(turn: TurnHistory) -> list[str]:
-    """The heading of a turn: one or two lines."""
+def heading_of(turn: TurnHistory, replay: TurnHistory | None = None) -> list[str]:
+    """The heading of a turn: one or two lines. `replay` is its first replay, if that is known."""
     row = row_of(turn)
     lines = [f"{turn.turn_id} {turn.team}/{turn.agent} {turn.tool or '?'} by {turn.caller or '?'}: {turn.state}"]
     facts: list[str] = []
     if row["requested_at"]:
         facts.append(f"asked {row['requested_at'][:23].replace('T', ' ')} UTC")
     if turn.replay_of:
-        facts.append(f"replay of {turn.replay_of}")
+        facts.append(f"replay of {turn.replay_of}{f' by {turn.operator}' if turn.operator else ''}")
     if turn.conversation:
         facts.append(f"conversation {turn.conversation}")
     if turn.task:
         facts.append(f"task {turn.task}")
+    if replay is not None:
+        facts.append(f"executed again by {replay.turn_id}: {replay.state}")
     if turn.trace:
         facts.append(f"trace {turn.trace}")
     if turn.outcome is not None and turn.outcome.content_until is not None:

@@ -42,6 +42,7 @@ from pallas_contracts.catalog import (
     GATEWAY,
     GATEWAYS,
     HEALTH,
+    KEPT_FAILED,
     PRESENCE_TTL,
     RESOLVE,
     SESSIONS,
@@ -62,7 +63,7 @@ log = logging.getLogger(__name__)
 OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
 """Streams and buckets that the gateway declares: it always runs, while other services may be scaled to zero."""
 
-EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
+EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name, KEPT_FAILED.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
 
 _DAY = 86_400

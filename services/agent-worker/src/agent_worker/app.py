@@ -11,6 +11,7 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.content.sealed import seal_key
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.process import STORED, Process
@@ -32,16 +33,27 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
     ):
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
+        key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None
         async with execute_turns(
-            bus, access, process, metrics.executor, slots=settings.slots, content_seconds=settings.content_seconds
+            bus,
+            access,
+            process,
+            metrics.executor,
+            slots=settings.slots,
+            content_seconds=settings.content_seconds,
+            keep_key=key,
         ) as executor:
             hosting = HostTeams(
-                executor, settings.teams, watching=Watching(settings.trace_content, prices, metrics.models)
+                executor,
+                settings.teams,
+                watching=Watching(settings.trace_content, prices, metrics.models),
+                keeps_failed=key is not None,
             )
             await hosting.host_teams()
+            troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [
                 process.vital(bus.spawn(hosting.follow_changes())),
-                process.vital(bus.spawn(executor.send_presence(Troubles(failed=hosting.failed, stdio=hosting.stdio)))),
+                process.vital(bus.spawn(executor.send_presence(troubles))),
             ]
             try:
                 async with _watch_log(bus, hosting) as leaders:

@@ -1,10 +1,24 @@
 """The settings of the worker."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from pallas_bus.turnlog.content.sealed import seal_key
+from pallas_contracts.errors import Rejected
 from pallas_runtime.settings import Folders, Settings
+
+
+def _check_key(text: str) -> str:
+    try:
+        seal_key(text)
+    except Rejected as error:
+        raise ValueError(error.message) from error
+    return text
+
+
+type SealKeyText = Annotated[str, AfterValidator(_check_key)]
 
 
 class WorkerSettings(Settings):
@@ -15,4 +29,7 @@ class WorkerSettings(Settings):
     slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
+    )
+    keep_public_key: SealKeyText | None = Field(
+        None, description="public key to which requests of failed turns are sealed, for agents with `keep_failed`"
     )

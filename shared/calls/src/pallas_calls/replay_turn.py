@@ -4,18 +4,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.history.contents import with_content
+from pallas_bus.history.contents import sealed_request, with_content
+from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory, read_turn
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.content.sealed import OpenKey
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
-from pallas_contracts.ids import new_turn_id
+from pallas_contracts.ids import TurnId, new_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
 from pallas_schemas import ToolSchema
@@ -34,10 +36,7 @@ class Plan:
     @property
     def repeated(self) -> ToolStarted | None:
         """A tool that the turn called and that may have side effects; None if a repetition is safe."""
-        if self.definition.retry == "safe":
-            return None
-        events = (event for attempt in self.old.attempts.values() for event in attempt.in_order())
-        return next((event for event in events if isinstance(event, ToolStarted) and event.leaf), None)
+        return repeated_tool(self.old, self.definition)
 
     def check(self, *, confirmed: bool) -> None:
         """Check that the user has confirmed a repetition of tools.
@@ -53,6 +52,14 @@ class Plan:
                 "`retry: safe`: a replay can repeat side effects",
                 code="needs_confirmation",
             )
+
+
+def repeated_tool(old: TurnHistory, definition: AgentDefinition) -> ToolStarted | None:
+    """A tool that the turn called and that is not said to be safe to call again, or None."""
+    if definition.retry == "safe":
+        return None
+    events = (event for attempt in old.attempts.values() for event in attempt.in_order())
+    return next((it for it in events if isinstance(it, ToolStarted) and it.leaf and not it.safe), None)
 
 
 async def find_stored_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory:
@@ -78,8 +85,13 @@ def why_no_replay(turn: TurnHistory) -> tuple[str, str] | None:
     return None
 
 
-async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str | None, caller: Principal) -> Plan:
+async def plan_replay(
+    bus: Bus, turn_id: str, *, agent: str | None, model: str | None, caller: Principal, key: OpenKey | None = None
+) -> Plan:
     """Plan the replay of a turn in the name of `caller`, with another agent of its team or another model if given.
+
+    With `key`, the request of a failed turn may be sealed. The replay is always a new turn. The first one of a turn has
+    the id that follows from it, so it is found.
 
     Raises:
         NotFound: the log has no such turn (`unknown_turn`).
@@ -91,26 +103,50 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
     old = await find_stored_turn(bus, turn_id)
     if old.outcome is not None:
         await with_content(bus, old)
+        if old.kept is None and key is not None:
+            old.kept = await sealed_request(bus, old.ref, key)
     if (refused := why_no_replay(old)) is not None:
         raise Conflict(refused[1], code=refused[0])
     assert old.kept is not None
     definition = await _definition(bus, old.team, agent or old.agent)
+    first = not await find_replays(bus, [old])
+    new = replay_id(old.turn_id) if first else new_turn_id()
+    request = request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
+    return Plan(old, definition, request)
+
+
+def request_again(
+    kept: TurnRequested,
+    definition: AgentDefinition,
+    *,
+    turn_id: TurnId,
+    model: str | None,
+    caller: Principal,
+    operator: Principal | None,
+) -> TurnRequested:
+    """The request that executes again what a turn was asked, by the agent of `definition`.
+
+    Raises:
+        Rejected: the agent has no model to replace (`unknown_model`).
+        Conflict: the arguments do not fit the agent's tool (`invalid_arguments`).
+    """
     if model is not None and definition.kind != "llm":
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
-    tool = _tool(definition, old.kept.tool)
-    check_arguments(tool, old.kept.arguments)
+    tool = _tool(definition, kept.tool)
+    check_arguments(tool, kept.arguments)
     changes: dict[str, Any] = {
-        "turn_id": new_turn_id(),
+        "turn_id": turn_id,
         "agent": definition.agent,
         "tool": tool.name,
         "principal": caller,
+        "operator": operator,
         "digest": None,
-        "replay_of": old.turn_id,
+        "replay_of": kept.turn_id,
         "allowance": None,
         "model": model,
         "requested_at": utc_now(),
     }
-    return Plan(old, definition, old.kept.model_copy(update=changes))
+    return kept.model_copy(update=changes)
 
 
 async def submit_replay(bus: Bus, request: TurnRequested) -> int:

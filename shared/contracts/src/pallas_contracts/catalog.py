@@ -156,7 +156,26 @@ TURN_OBJECTS = Stream(
     summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
 )
 
-STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, WORKSPACE_CHANGES, TURN_OBJECTS)
+KEPT_FAILED = Stream(
+    "KEPT_FAILED",
+    ("pallas.v1.sealed.part.*.*.*.*.*",),
+    owner=GATEWAY,
+    max_age=7 * 86_400.0,
+    max_per_subject=1,
+    removers=(CLI,),
+    counters=(MONITOR,),
+    summary="What failed turns were asked, where their team keeps it: sealed, so only operators can read it.",
+)
+
+STREAMS: tuple[Stream, ...] = (
+    TURN_QUEUE,
+    TURN_LOG,
+    DEAD_LETTERS,
+    CHANGES,
+    WORKSPACE_CHANGES,
+    TURN_OBJECTS,
+    KEPT_FAILED,
+)
 
 TURN_REQUESTED = Contract(
     "turn.requested",
@@ -328,7 +347,16 @@ OBJECT_PART = Blob(
     summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
 
-BLOBS: tuple[Blob, ...] = (OBJECT_PART,)
+SEALED_PART = Blob(
+    "sealed.part",
+    Template("pallas.v1.sealed.part.{team}.{agent}.{turn}.{name}.{part}"),
+    owners=EXECUTORS,
+    readers=(CLI,),
+    stream=KEPT_FAILED,
+    summary="A part of a sealed request or original of a dead letter (`name`), counted from 0. Content.",
+)
+
+BLOBS: tuple[Blob, ...] = (OBJECT_PART, SEALED_PART)
 
 
 class LegacyCall(Message):

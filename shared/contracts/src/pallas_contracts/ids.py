@@ -51,6 +51,11 @@ def child_id(parent: str, call: str) -> TurnId:
     return derived_turn_id(hashlib.sha256(f"{parent}/{call}".encode()).digest())
 
 
+def replay_id(turn: str) -> TurnId:
+    """The id of the first replay of a turn: whoever replays it, however often the command is run, it is one turn."""
+    return derived_turn_id(hashlib.sha256(f"replay {turn}".encode()).digest())
+
+
 def derived_turn_id(digest: bytes) -> TurnId:
     """The version 8 UUID (RFC 9562) of a digest's first 16 bytes: made again from the same, it is the same turn."""
     value = int.from_bytes(digest[:16])

@@ -132,8 +132,9 @@ class TurnRequested(Message):
     its conversation, `conversation` a keyed hash of it, which the log keeps; `task` is the caller's id of its task
     and `task_hash` its keyed hash. `digest` is a keyed digest of the call, if the caller sent an idempotency key.
     `parent` is the turn that made this one, `depth` the number of turns above it. `replay_of` is the turn that this
-    one executes again, `model` the model to execute it with instead of the agent's. `allowance` is what an attempt may
-    spend on models; None: there is no budget.
+    one executes again, `model` the model to execute it with instead of the agent's. `operator` is who had it executed
+    again, if `principal` is the caller of the turn `replay_of`. `allowance` is what an attempt may spend on models;
+    None: there is no budget.
     """
 
     turn_id: Token
@@ -154,6 +155,7 @@ class TurnRequested(Message):
     task_hash: str | None = None
     digest: str | None = None
     replay_of: Token | None = None
+    operator: Principal | None = None
     model: str | None = None
     allowance: Allowance | None = None
     requested_at: datetime
@@ -179,7 +181,9 @@ class Claimed(Message):
     conversation: str | None = None
     task_hash: str | None = None
     digest: str | None = None
+    parent: Token | None = None
     replay_of: Token | None = None
+    operator: Principal | None = None
     requested_at: datetime | None = None
     at: datetime
 

@@ -32,7 +32,8 @@ PEER = Principal()
 class Turn:
     """One attempt at one call. `remaining` is the time in seconds that is left for the turn.
 
-    `principal` is who calls, `depth` the number of turns above this one.
+    `principal` is who calls, `depth` the number of turns above this one. `operator` had it executed again in the
+    caller's name: whether the caller may still do what it could is then for the runtime to check.
     `task` is the caller's id of the task that the call belongs to. `model` (`PROVIDER.NAME`) replaces the agent's own
     model. `allowance` is what the attempt may spend on models. `journal` has what earlier attempts asked and heard; at
     `boundary` this attempt stops while the worker drains. Runtimes use both through `Steps`.
@@ -47,6 +48,7 @@ class Turn:
     remaining: float
     client: ClientContext
     principal: Principal = PEER
+    operator: Principal | None = None
     depth: int = 0
     correlation: str | None = None
     task: str | None = None
@@ -141,6 +143,11 @@ class HostedAgent:
     runtime: AgentRuntime
     reachable: bool = True
     abandon: Callable[[TurnRef], Awaitable[None]] | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its team and its name."""
+        return self.definition.team, self.definition.agent
 
     @property
     def key(self) -> str:

@@ -92,7 +92,9 @@ class Claimant:
             conversation=self.request.conversation,
             task_hash=self.request.task_hash,
             digest=self.request.digest,
+            parent=self.request.parent,
             replay_of=self.request.replay_of,
+            operator=self.request.operator,
             requested_at=self.request.requested_at,
             at=utc_now(),
         )

@@ -89,6 +89,7 @@ def _turn(request: TurnRequested, attempt: int, remaining: float, journal: Journ
         remaining=remaining,
         client=request.client,
         principal=request.principal,
+        operator=request.operator,
         depth=request.depth,
         correlation=request.correlation,
         task=request.task,

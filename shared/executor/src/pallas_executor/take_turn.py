@@ -6,11 +6,12 @@ A delivery is settled (ack, nak, reject) only at the end. If the worker dies bef
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from opentelemetry import trace
@@ -21,7 +22,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import is_cancelled
 from pallas_bus.transport.traces import continued, span_of
 from pallas_bus.turnlog.claims import claim_state
-from pallas_bus.turnlog.dead_letters import turn_id_of
+from pallas_bus.turnlog.dead_letters import letter_name, turn_id_of
 from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
@@ -42,6 +43,7 @@ from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.end_undecodable import end_undecodable
 from pallas_executor.journal import NO_JOURNAL, Journal
+from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import run_turn
 from pallas_executor.running import Running, RunningTurn
@@ -77,6 +79,7 @@ class TakeTurn:
     running: Running
     letters: DeadLetters
     metrics: Metrics
+    keep: KeepFailed
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
         """Execute the delivered turn unless it is over already, and settle the delivery."""
@@ -135,6 +138,10 @@ class TakeTurn:
 
     async def _end_undecodable(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
         """Store a message that cannot be decoded as a dead letter, and end its turn."""
+        hosted = self.host(key)
+        if hosted is not None:
+            name = letter_name(delivery, turn_id_of(delivery))
+            await self.keep.original(delivery, TurnRef(*hosted.names, name), hosted.definition)
         ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error)
         return _End.DEAD if ended else _End.LATER
 
@@ -157,7 +164,8 @@ class TakeTurn:
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
                 await _abandon(hosted, ref)
                 writer = self._writer(hosted, request, attempt, fence, again=True)
-                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
+                failing = self._keeps(request, hosted)
+                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended, failing)
                 return _End.CONCLUDED
             case Run(attempt, fence, journal):
                 self.metrics.attempt_begins(request, attempt, started_at)
@@ -181,7 +189,8 @@ class TakeTurn:
                 return _End.HANDED_BACK
             if isinstance(outcome, Failed):
                 await _abandon(hosted, writer.ref)
-            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
+            failing = self._keeps(request, hosted)
+            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended, failing)
         except Superseded:
             state = await claim_state(self.bus, writer.ref)
             if not isinstance(state.claim, CancelRequested):
@@ -191,6 +200,9 @@ class TakeTurn:
             cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
             await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
         return _End.CONCLUDED
+
+    def _keeps(self, request: TurnRequested, hosted: HostedAgent) -> Callable[[], Awaitable[None]]:
+        return partial(self.keep.request, request, hosted.definition)
 
     def _writer(
         self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False

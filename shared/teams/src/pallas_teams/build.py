@@ -66,7 +66,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         port=section.port,
         depends_on=section.depends_on,
         servers=section.servers,
-        limits=_limits(section, team.budget),
+        limits=_limits(section, team),
         retry=section.retry,
         retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
@@ -79,7 +79,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
     )
 
 
-def _limits(section: AgentSection, budget: BudgetSection | None) -> Limits:
+def _limits(section: AgentSection, team: AgentsFile) -> Limits:
     return Limits(
         turn_timeout=section.turn_timeout,
         queue_timeout=section.queue_timeout,
@@ -89,7 +89,8 @@ def _limits(section: AgentSection, budget: BudgetSection | None) -> Limits:
         max_rate=section.max_rate,
         max_rate_per_caller=section.max_rate_per_caller,
         grace=section.grace,
-        budget=_budget(budget) if budget is not None else None,
+        budget=_budget(team.budget) if team.budget is not None else None,
+        keep_failed=section.keep_failed if section.keep_failed is not None else team.keep_failed,
     )
 
 

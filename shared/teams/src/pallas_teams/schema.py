@@ -40,6 +40,8 @@ _SEMVER = re.compile(
     r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
     re.ASCII,
 )
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DOMAIN = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*")
 
 
@@ -96,6 +98,18 @@ type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=
 
 type _Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS), BeforeValidator(not_bool)]
 type _Money = Annotated[float, Field(ge=0, le=MOST_MONEY, allow_inf_nan=False), BeforeValidator(not_bool)]
+
+
+def _seconds_of(value: object) -> object:
+    """Seconds of a time span with a unit; other values as they are."""
+    if isinstance(value, str) and (span := _SPAN.fullmatch(value)) is not None:
+        return float(span[1]) * _UNITS[span[2]]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _fault("must be a time span such as 30m, 12h or 7d, or a number of seconds")
+    return value
+
+
+type Span = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_seconds_of)]
 
 
 class Section(BaseModel):
@@ -165,6 +179,7 @@ class AgentSection(Section):
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
     grace: Seconds = 30.0
+    keep_failed: Span | None = None
     retry: Literal["safe", "unsafe"] = "unsafe"
     on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection], max_length=MANY)
@@ -181,6 +196,7 @@ class AgentsFile(Section):
     registry_port: Port | None = None
     team_id: Uuid | None = None
     budget: BudgetSection | None = None
+    keep_failed: Span | None = None
     agents: dict[str, AgentSection]
 
 

@@ -16,6 +16,7 @@ from agent_worker.teams.hosted_team import HostedTeam
 from agent_worker.teams.watching import UNWATCHED, Watching
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_contracts.agents import Trouble
 from pallas_contracts.errors import PallasError
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
@@ -25,15 +26,23 @@ log = logging.getLogger(__name__)
 
 WATCH_INTERVAL = 0.5
 
+_CANNOT_KEEP = Trouble(
+    status="degraded", reason="keep_failed: its worker has no PALLAS_KEEP_PUBLIC_KEY, so nothing is kept"
+)
+
 
 @dataclass
 class HostTeams:
-    """Keeps the agents of `executor`, and their published definitions, in step with the folders."""
+    """Keeps the agents of `executor`, and their published definitions, in step with the folders.
+
+    `keeps_failed`: the executor has a key to seal what failed turns were asked.
+    """
 
     executor: Executor
     folders: tuple[Path, ...]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     watching: Watching = UNWATCHED
+    keeps_failed: bool = False
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
@@ -49,6 +58,17 @@ class HostTeams:
     def failed(self) -> dict[str, str]:
         """Agents that could not be started, with the reason."""
         return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
+
+    def troubles(self) -> dict[str, Trouble]:
+        """Agents that run, but of which this worker cannot keep what failed turns were asked."""
+        if self.keeps_failed:
+            return {}
+        return {
+            agent.key: _CANNOT_KEEP
+            for hosted in self.hosted.values()
+            for agent in hosted.agents
+            if agent.definition.limits.keep_failed
+        }
 
     def stdio(self) -> dict[str, str | None]:
         """What is wrong with each stdio dependency, by its key; None when it answers."""

@@ -5,7 +5,7 @@ filter is about the caller, for outcomes if it is about the state. The rest of a
 subjects.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,6 +106,22 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
                 if len(found) >= limit:
                     break
     return sorted(found.values(), key=lambda turn: turn.requested_at or _NEVER)[-limit:]
+
+
+async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:
+    """The turns of these ids that the log or a queue has, by id. What they hold is said at `find_turns`.
+
+    Raises:
+        Unavailable: the broker does not answer.
+        Rejected: an id is not a token (`bad_token`).
+    """
+    queue = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())])
+    found = {name: turn for name, turn in queue.items() if name in ids}
+    for some in batched((name for name in ids if name not in found), _MOST, strict=False):
+        filters = [each.template.filter(turn=name) for name in some for each in (TURN_CLAIM, TURN_OUTCOME)]
+        found |= fold(await read_last(bus, TURN_LOG.name, *filters))
+    await complete(bus, found)
+    return found
 
 
 async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:

@@ -22,6 +22,7 @@ from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
     HandedBack,
+    Principal,
     TurnClaim,
     TurnEvents,
     TurnJoined,
@@ -112,8 +113,7 @@ class TurnHistory:
     @property
     def caller(self) -> str | None:
         """The caller as `type:id`; None if the log does not have it."""
-        principals = [attempt.claim.principal for attempt in self.attempts.values()]
-        principal = self.request.principal if self.request is not None else next(iter(principals), None)
+        principal = self.principal
         return f"{principal.type}:{principal.id}" if principal is not None else None
 
     @property
@@ -133,9 +133,32 @@ class TurnHistory:
     @property
     def replay_of(self) -> str | None:
         """The id of the turn that this one executes again, or None."""
-        if self.request is not None:
-            return self.request.replay_of
-        return next((attempt.claim.replay_of for attempt in self.attempts.values()), None)
+        about = self._about
+        return about.replay_of if about is not None else None
+
+    @property
+    def operator(self) -> str | None:
+        """Who had the turn executed again in its caller's name, as `type:id`, or None."""
+        about = self._about
+        operator = about.operator if about is not None else None
+        return f"{operator.type}:{operator.id}" if operator is not None else None
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the turn that made this one, or None."""
+        about = self._about
+        return about.parent if about is not None else None
+
+    @property
+    def principal(self) -> Principal | None:
+        """The caller; None if the log does not have it."""
+        about = self._about
+        return about.principal if about is not None else None
+
+    @property
+    def _about(self) -> TurnRequested | Claimed | None:
+        """The request, or a claim, which repeats it without its content."""
+        return self.request or next((attempt.claim for attempt in self.attempts.values()), None)
 
     def take(self, record: Record) -> None:
         """Add one message of the turn. A message that cannot be decoded is left out."""

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import count_by_subject, read, read_last, read_newest
+from pallas_bus.turnlog.content.sealed import ORIGINAL, OpenKey, drop_sealed, open_sealed, sealed_turns
 from pallas_bus.turnlog.queue import Delivery
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, DEAD_ORIGINAL, TURN_REQUESTED
 from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Rejected
@@ -27,10 +29,11 @@ _MOST_FAULTS = 10
 
 @dataclass(frozen=True, slots=True)
 class KeptLetter:
-    """A dead letter, and whether its original has not expired."""
+    """A dead letter, whether its original has not expired, and whether what it asked is sealed."""
 
     letter: DeadLetter
     has_original: bool
+    is_sealed: bool = False
 
 
 def dead_letter(
@@ -38,7 +41,7 @@ def dead_letter(
 ) -> DeadLetter:
     """The dead letter of a delivered message. `reason` holds no content."""
     return DeadLetter(
-        letter=turn_id or f"position-{delivery.position}",
+        letter=letter_name(delivery, turn_id),
         team=team,
         agent=agent,
         turn_id=turn_id,
@@ -48,6 +51,17 @@ def dead_letter(
         attempts=attempts,
         at=utc_now(),
     )
+
+
+def letter_name(delivery: Delivery, turn_id: str | None) -> str:
+    """The name of the dead letter of a delivered message."""
+    return turn_id or f"position-{delivery.position}"
+
+
+def original_of(delivery: Delivery, *, team: str, agent: str, letter: str) -> DeadOriginal:
+    """A delivered message as it is kept beside its dead letter."""
+    data = base64.b64encode(delivery.data).decode()
+    return DeadOriginal(letter=letter, team=team, agent=agent, headers=delivery.headers, data=data)
 
 
 async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, content_seconds: float) -> DeadLetter | None:
@@ -60,10 +74,7 @@ async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, conte
     """
     if await read_newest(bus, DEAD_LETTERS.name, _subject(DEAD_LETTER, letter)) is not None:
         return None
-    data = base64.b64encode(delivery.data).decode()
-    original = DeadOriginal(
-        letter=letter.letter, team=letter.team, agent=letter.agent, headers=delivery.headers, data=data
-    )
+    original = original_of(delivery, team=letter.team, agent=letter.agent, letter=letter.letter)
     try:
         await _put(bus, DEAD_ORIGINAL, letter, original, {"Nats-TTL": f"{max(1, int(content_seconds))}s"})
     except Rejected as error:
@@ -94,7 +105,8 @@ async def read_letters(
     records = [record async for record in read(bus, DEAD_LETTERS.name, subject, since=since)]
     letters = [DeadLetter.model_validate_json(record.data) for record in records]
     originals = await count_by_subject(bus, DEAD_LETTERS.name, DEAD_ORIGINAL.template.filter(**ids))
-    return [KeptLetter(letter, _subject(DEAD_ORIGINAL, letter) in originals) for letter in letters]
+    sealed = await sealed_turns(bus, team=team, agent=agent)
+    return [KeptLetter(each, _subject(DEAD_ORIGINAL, each) in originals, each.letter in sealed) for each in letters]
 
 
 async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None] | None:
@@ -114,6 +126,15 @@ async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | N
     return (letter, original) if letter is not None else None
 
 
+async def sealed_original(bus: Bus, letter: DeadLetter, key: OpenKey) -> DeadOriginal | None:
+    """The original of a letter, from what is sealed of it; None if nothing is kept. Raises as `open_sealed` does."""
+    data = await open_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL, key)
+    original = DeadOriginal.model_validate_json(data) if data is not None else None
+    if original is not None and _subject(DEAD_ORIGINAL, original) != _subject(DEAD_ORIGINAL, letter):
+        raise Rejected(f"what is sealed of letter {letter.letter!r} is of another one", code="content_damaged")
+    return original
+
+
 def request_of(original: DeadOriginal) -> TurnRequested:
     """Decode the request in an original.
 
@@ -127,11 +148,12 @@ def request_of(original: DeadOriginal) -> TurnRequested:
 
 
 async def drop_letter(bus: Bus, letter: DeadLetter) -> None:
-    """Remove a letter and its original.
+    """Remove a letter and its original, also a sealed one.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
+    await drop_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL)
     await _purge(bus, _subject(DEAD_ORIGINAL, letter))
     await _purge(bus, _subject(DEAD_LETTER, letter))
 
@@ -169,7 +191,7 @@ def faults_of(error: ValidationError) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
-def _subject[M: Message](contract: Contract[M], letter: DeadLetter) -> str:
+def _subject[M: Message](contract: Contract[M], letter: DeadLetter | DeadOriginal) -> str:
     return contract.template.subject(team=letter.team, agent=letter.agent, letter=letter.letter)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.content.objects import drop, objects_of
+from pallas_bus.turnlog.content.sealed import sealed_of
 from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
+from pallas_contracts.catalog import KEPT_FAILED, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import PallasError
 
@@ -31,7 +32,10 @@ async def remove_content(bus: Bus, ref: TurnRef) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased of a turn: messages of content, parts of objects, and whether an original of a dead letter."""
+    """What was erased of a turn: messages of content, parts of objects, and whether an original of a dead letter.
+
+    Parts of sealed requests and originals count as parts of objects.
+    """
 
     messages: int
     parts: int
@@ -44,7 +48,7 @@ class Erased:
 
 
 async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
-    """Remove the same and the original of a dead letter, and overwrite all of it on the broker's disk.
+    """Remove the same, what is sealed, and the original of a dead letter; overwrite all of it on the broker's disk.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -52,7 +56,7 @@ async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
     messages = 0
     for contract in (TURN_CONTENT, KEPT_REQUEST):
         messages += await _erase(bus, TURN_LOG, ref.on(contract.template))
-    parts = await _erase(bus, TURN_OBJECTS, objects_of(ref))
+    parts = await _erase(bus, TURN_OBJECTS, objects_of(ref)) + await _erase(bus, KEPT_FAILED, sealed_of(ref))
     return Erased(messages, parts, await forget_original(bus, ref.turn_id))
 
 

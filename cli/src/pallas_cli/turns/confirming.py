@@ -1,0 +1,47 @@
+"""Shows what a command is about to do to many turns, and asks."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import typer
+
+from pallas_bus.history.turns import TurnHistory
+from pallas_cli.plain_text import print_plain
+from pallas_cli.refused import Refused
+
+_MOST = 8
+"""Names in one line."""
+
+
+def confirm(lines: Sequence[str], question: str, *, yes: bool, as_json: bool) -> None:
+    """Print `lines` to standard error, and return if the user confirms, with `--yes` or at the prompt.
+
+    Raises:
+        Refused: standard input is no terminal, or `as_json` is set.
+        Abort: the user answers no.
+    """
+    for line in lines:
+        print_plain(line, err=True)
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise Refused("nothing was done: pass --yes to confirm")
+    typer.confirm(question, abort=True, err=True)
+
+
+def turns_text(count: int) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{count} turn{'s' if count != 1 else ''}"
+
+
+def by_agent(turns: Iterable[TurnHistory]) -> str:
+    """How many turns each agent has."""
+    return counts_text(f"{turn.team}/{turn.agent}" for turn in turns)
+
+
+def counts_text(names: Iterable[str]) -> str:
+    """How often each name is there, the most frequent first."""
+    counted = Counter(names).most_common()
+    shown = ", ".join(f"{name} {count}" for name, count in counted[:_MOST])
+    return shown + (f" and {len(counted) - _MOST} more" if len(counted) > _MOST else "")

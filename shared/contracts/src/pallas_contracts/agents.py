@@ -120,8 +120,8 @@ class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
     `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
-    goes on after its last caller has left. `budget` is that of the whole team. `keep_failed` is how long what a failed turn was asked is kept, sealed for
-    operators; None or 0: no longer than other content.
+    goes on after its last caller has left. `budget` is that of the whole team. `keep_failed` is how long what a failed
+    turn was asked is kept, sealed for operators; None or 0: no longer than other content.
     """
 
     turn_timeout: Seconds = 600.0

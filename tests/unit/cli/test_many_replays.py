@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pallas_bus.turnlog.content.sealed import new_open_key, open_key, seal_key, seal_key_of
+from pallas_bus.turnlog.content.sealed import open_key, seal_key, seal_key_of
 from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import caller_of
 from pallas_cli.keep_key import find_keep_key, keep_key_if_any, kept_seal_key

@@ -9,7 +9,7 @@ from agent_worker.teams.host_teams import HostTeams
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.streams import declare
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.process import Process
 
@@ -22,10 +22,18 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
         process.uses(bus),
     ):
-        await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
+        await declare(
+            bus, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas
+        )
         metrics = make_metrics(process.probes.metrics)
         async with execute_turns(
-            bus, access, process, metrics, slots=settings.slots, content_seconds=settings.content_seconds
+            bus,
+            access,
+            process,
+            metrics,
+            slots=settings.slots,
+            content_seconds=settings.content_seconds,
+            hold=settings.hold,
         ) as executor:
             hosting = HostTeams(executor, settings.teams, trace_content=settings.trace_content)
             await hosting.host_teams()

@@ -38,9 +38,9 @@ class TurnEnd:
     cursor: Cursor = BEGINNING
 
 
-type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker"]
+type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker", "hold"]
 """Why the platform is busy: too many turns wait (of the agent, of one caller), too many per second (of the agent, of
-one caller), the broker's store is full, or the broker does not answer."""
+one caller), the broker's store is full, the broker does not answer, or no turns are taken after a restore."""
 
 
 @dataclass(frozen=True, slots=True)

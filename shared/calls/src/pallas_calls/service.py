@@ -20,6 +20,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
 from pallas_calls.admission.failed_agents import failed_to_start
+from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_turn
@@ -147,6 +148,7 @@ class Calls:
 
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = failed_to_start(self.presences, request.team, request.agent)
+        submitted = submitted or held(self.presences, request.team, request.agent)
         submitted = submitted or await self.admission.admit_turn(request, limits)
         if submitted is None:
             entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)

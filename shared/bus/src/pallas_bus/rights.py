@@ -150,16 +150,22 @@ def _managed(service: str) -> Iterator[str]:
             yield from (f"{API}.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE"))
         if service in stream.counters:
             yield f"{API}.STREAM.INFO.{stream.name}"
-    for name in SAVED:
-        if service == BACKUP:
+    if service == BACKUP:
+        for name in SAVED:
             yield from (f"{API}.STREAM.SNAPSHOT.{name}", f"$JS.SNAPSHOT.ACK.{name}.>")
-        if service == RESTORE:
-            yield from (f"{API}.STREAM.{verb}.{name}" for verb in ("INFO", "DELETE", "RESTORE"))
-            yield f"$JS.SNAPSHOT.RESTORE.{name}.>"
     if service == RESTORE:
-        yield from (f"{API}.STREAM.{verb}.{stream_name(HOLDS)}" for verb in ("CREATE", "UPDATE"))
+        yield from _replaced()
     if service in TURN_QUEUE.counters:
         yield from (f"{API}.CONSUMER.INFO.{TURN_QUEUE.name}.*", f"{API}.CONSUMER.LIST.{TURN_QUEUE.name}")
+
+
+def _replaced() -> Iterator[str]:
+    """The API requests to replace all streams by those of a backup, under a hold that is not replaced."""
+    for thing in (*STREAMS, *BUCKETS):
+        verbs = ("INFO", "CREATE", "UPDATE") if thing is HOLDS else ("INFO", "DELETE")
+        yield from (f"{API}.STREAM.{verb}.{stream_name(thing)}" for verb in verbs)
+    for name in SAVED:
+        yield from (f"{API}.STREAM.RESTORE.{name}", f"$JS.SNAPSHOT.RESTORE.{name}.>")
 
 
 def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:

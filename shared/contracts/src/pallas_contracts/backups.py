@@ -29,8 +29,8 @@ class Hold(Message):
     restored_at: datetime
     restored_by: Line
     complete: bool = False
-    queue_end: int = Field(0, ge=0)
-    log_end: int = Field(0, ge=0)
+    queue_end: Annotated[int, Field(ge=0)] = 0
+    log_end: Annotated[int, Field(ge=0)] = 0
     released_at: datetime | None = None
     released_by: Line | None = None
 

@@ -79,6 +79,9 @@ FLEET_AGENT = "fleet"
 FLEET_TASKS_AGENT = "tasks"
 """The agents of that team: the one that callers use; the one whose turns are the tasks, which only the first makes."""
 
+DATABASES = {LIFECYCLE: "team_lifecycle", SEARCH: "library_search", WORKSPACES: "workspaces"}
+"""The services with a Postgres database, and its name, in the order in which a backup saves them."""
+
 PRESENCE_TTL = 6.0
 """Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
 
@@ -287,7 +290,7 @@ WORKER_ALIVE = Contract(
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
     owners=EXECUTORS,
-    readers=(*SUBMITTERS, FLEET),
+    readers=(*SUBMITTERS, FLEET, RESTORE),
     stream=None,
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )

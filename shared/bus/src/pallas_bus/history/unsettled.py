@@ -38,8 +38,12 @@ class Unsettled:
     """A turn without an outcome. `forgotten`: its log has expired, so what it had begun is not known."""
 
     turn: TurnHistory
-    decided: TurnDecided | None = None
     forgotten: bool = False
+
+    @property
+    def decided(self) -> TurnDecided | None:
+        """The last decision about it."""
+        return self.turn.decided[-1] if self.turn.decided else None
 
     @property
     def is_open(self) -> bool:
@@ -79,9 +83,9 @@ async def find_unsettled(bus: Bus, hold: Hold | None) -> list[Unsettled]:
     turns |= {turn.turn_id: turn for turn in await _only_in_log(bus) if turn.turn_id not in turns}
     await complete(bus, turns)
     left = [turn for turn in turns.values() if turn.outcome is None and _is_of(turn, hold)]
-    await _read_events(bus, left)
-    decided, began = await _decisions(bus), await _log_begins(bus)
-    found = [Unsettled(turn, decided.get(turn.turn_id), _is_before(turn, began)) for turn in left]
+    await _read_more(bus, left)
+    began = await _log_begins(bus)
+    found = [Unsettled(turn, _is_before(turn, began)) for turn in left]
     return sorted(found, key=lambda each: each.turn.turn_id)
 
 
@@ -107,18 +111,12 @@ def _is_of(turn: TurnHistory, hold: Hold | None) -> bool:
     return bool(claims) and min(claims) < hold.restored_at
 
 
-async def _read_events(bus: Bus, turns: Iterable[TurnHistory]) -> None:
+async def _read_more(bus: Bus, turns: Iterable[TurnHistory]) -> None:
+    """Read the attempts of turns that were claimed, with their events, and what was decided before."""
     for turn in turns:
-        for contract in (TURN_CLAIM, TURN_EVENT) if turn.attempts else ():
+        for contract in (TURN_CLAIM, TURN_EVENT, TURN_DECIDED) if turn.attempts else (TURN_DECIDED,):
             async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
                 turn.take(record)
-
-
-async def _decisions(bus: Bus) -> dict[str, TurnDecided]:
-    """The last decision about each turn."""
-    records = [record async for record in read(bus, TURN_LOG.name, TURN_DECIDED.template.filter())]
-    decided = [TurnDecided.model_validate_json(record.data) for record in records]
-    return {each.turn_id: each for each in decided}
 
 
 async def _log_begins(bus: Bus) -> datetime | None:

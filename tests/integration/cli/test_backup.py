@@ -1,0 +1,191 @@
+"""A backup of a running installation, a disaster, and a restore after which no old turn is executed again."""
+
+import shutil
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.builders import turn_requested
+from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
+from tests.integration.pallas_command import Pallas
+from tests.integration.real_parts import a_process, a_worker, measured, until
+from tests.postgres import PostgresServer
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import BUCKETS, DATABASES, GATEWAY, STREAMS, WORKERS
+from pallas_contracts.turns import TurnRequested
+
+IMPORTANT = "a very important row"
+
+
+@dataclass
+class Site:
+    """An installation that can be lost: a broker with users, three databases, the keys, and a store of backups."""
+
+    root: Path
+    guarded: Guarded
+    postgres: PostgresServer
+    urls: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def data(self) -> Path:
+        """The folder with the secrets, as in the data folder of a stack."""
+        return self.root / "data"
+
+    def pallas(self, user: str) -> Pallas:
+        """The command, as this user of the broker."""
+        names = {
+            name: f"PALLAS_{service.replace('-', '_').upper()}_POSTGRES_URL" for service, name in DATABASES.items()
+        }
+        variables = {names[name]: url for name, url in self.urls.items()}
+        own = {
+            "PALLAS_NATS_URL": self.guarded.server.url,
+            "PALLAS_NATS_SEED": self.guarded.seed(user),
+            "PALLAS_BACKUP_STORE": str(self.root / "backups"),
+        }
+        return Pallas({**variables, **own}, self.root)
+
+    async def new_databases(self) -> None:
+        """Give every service an empty database."""
+        for name in DATABASES.values():
+            self.urls[name] = await self.postgres.new_database()
+
+    async def lose_everything(self) -> None:
+        """Lose the broker's store and the databases; the secrets are elsewhere."""
+        self.guarded.server.kill9()
+        shutil.rmtree(self.guarded.server.folder / "store")
+        self.guarded.server.start()
+        await self.new_databases()
+
+    async def declare(self) -> None:
+        """Declare what every service declares at its start."""
+        for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
+            async with connect(self.guarded.access(owner), owner) as bus:
+                await declare(bus, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner))
+
+
+@pytest.fixture
+async def site(tmp_path: Path, postgres: PostgresServer) -> AsyncGenerator[Site]:
+    """The installation."""
+    site = Site(tmp_path, start(tmp_path / "site"), postgres)
+    (site.data / "secrets").mkdir(parents=True)
+    for name in ("fernet-keys", "secret-key", "log-key"):
+        (site.data / "secrets" / name).write_text(f"the {name}")
+    await site.new_databases()
+    yield site
+    site.guarded.server.close()
+
+
+async def key_of(site: Site) -> tuple[str, str]:
+    """A new key for backups: the file of the identity, and the public key."""
+    identity = site.root / "identity"
+    made = await site.pallas("backup").done("backup", "key", "--out", str(identity))
+    return str(identity), made.out.strip()
+
+
+def effects(file: Path) -> int:
+    """How often the effect happened."""
+    path = file.with_suffix(".effects")
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+async def ended(bus: Bus, request: TurnRequested) -> None:
+    """Wait until the turn has an outcome."""
+
+    async def over() -> bool:
+        return await stored_outcome(bus, TurnRef.of(request)) is not None
+
+    await until(over)
+
+
+async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_but_run(site: Site) -> None:
+    identity, public = await key_of(site)
+    await site.declare()
+    await site.postgres.say(f"create table facts as select '{IMPORTANT}' as fact", site.urls["workspaces"])
+    files = {name: site.root / name for name in ("running", "waiting", "wanted")}
+    asked = {
+        name: turn_requested(ALPHA, "once", tool="late_effect", arguments={"file": str(file)})
+        for name, file in files.items()
+    }
+    seed, folder = site.guarded.seed(worker(ALPHA)), site.guarded.teams[ALPHA]
+    async with connect(site.guarded.access(GATEWAY), GATEWAY) as gateway:
+        async with a_worker(site.guarded.server.url, folder, nats_seed=seed):
+            for request in asked.values():
+                await submit(gateway, request)
+            await until(lambda: _is_running(site, asked["running"]))
+            made = await site.pallas("backup").done(
+                "backup", "create", "--recipient", public, "--data", str(site.data), "--json"
+            )
+            assert made.json["databases"] == 3
+            for name in ("running", "waiting"):
+                files[name].touch()
+                await ended(gateway, asked[name])
+        assert [effects(files[name]) for name in asked] == [1, 1, 0]
+
+    await site.lose_everything()
+    restoring = site.pallas("restore")
+    words = ("backup", "restore", "latest", "--identity", identity, "--nats", site.guarded.server.url)
+    [missing, *_] = await restoring.refused(*words, "--data", str(site.root / "nowhere"), code=2)
+    await restoring.done(*words, "--data", str(site.data))
+    assert "is missing" in missing
+    assert await site.postgres.say("select fact from facts", site.urls["workspaces"]) == [(IMPORTANT,)]
+    [*_, refused] = await restoring.refused(*words, "--data", str(site.data))
+    assert refused.endswith("the installation is not empty: pass --replace and --yes to lose it")
+
+    await site.declare()
+    files["wanted"].touch()
+    process = a_process("agent-worker")
+    async with (
+        connect(site.guarded.access(GATEWAY), GATEWAY) as gateway,
+        a_worker(site.guarded.server.url, folder, nats_seed=seed, process=process),
+    ):
+        present = await _presence(gateway)
+        assert present.startswith("held after the restore of the backup")
+        assert measured(process, "pallas_turns_held") == 1
+        assert "turns" in process.probes.noted()
+        operator = site.pallas("cli")
+        listed = (await operator.done("turns", "reconcile", "--json")).json
+        assert {row["turn"]: row["state"] for row in listed["turns"]} == {
+            asked["running"].turn_id: "running",
+            asked["waiting"].turn_id: "waiting",
+            asked["wanted"].turn_id: "waiting",
+        }
+        [*left] = await operator.refused("turns", "reconcile", "--release")
+        assert len(left) == 3
+        for name, word in (("running", "done"), ("waiting", "cancel"), ("wanted", "run")):
+            await operator.done("turns", "reconcile", asked[name].turn_id, "--decide", word, "--yes")
+        assert effects(files["wanted"]) == 0
+        await operator.done("turns", "reconcile", "--release")
+        await ended(gateway, asked["wanted"])
+        outcomes = {name: await stored_outcome(gateway, TurnRef.of(request)) for name, request in asked.items()}
+    assert {name: outcome.status for name, outcome in outcomes.items() if outcome} == {
+        "running": "completed",
+        "waiting": "cancelled",
+        "wanted": "completed",
+    }
+    assert [effects(files[name]) for name in asked] == [1, 1, 1]
+    told = (await site.pallas("cli").done("turns", "show", asked["running"].turn_id)).out
+    assert "decided after a restore: done" in told
+
+
+async def _is_running(site: Site, request: TurnRequested) -> bool:
+    listed = await site.pallas("cli").done("turns", "list", "--state", "running", "--json")
+    return [row["turn"] for row in listed.json] == [request.turn_id]
+
+
+async def _presence(bus: Bus) -> str:
+    held = list[str | None]()
+
+    async def there() -> bool:
+        held[:] = [presence.held for presence in (await kv.snapshot(bus, WORKERS)).values()]
+        return bool(held)
+
+    await until(there)
+    assert held[0] is not None
+    return held[0]

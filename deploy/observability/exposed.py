@@ -22,6 +22,7 @@ GAUGES: dict[str, Together] = {
     "pallas_turns_in_flight": "sum",
     "pallas_worker_slots": "sum",
     "pallas_worker_busy_slots": "sum",
+    "pallas_turns_held": "max",
     "pallas_probe_up": "min",
     "pallas_agent_health": "min",
     "pallas_agent_workers": "max",

@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from pallas_cli.backup.manifest import MANIFEST, Manifest
-from pallas_cli.private_files import private_folder
+from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.refused import Refused
 
 
@@ -106,7 +106,7 @@ def open_store(where: str) -> Store:
     try:
         if "://" in where:
             return Store(where, from_url(where))
-        private_folder(Path(where))
+        Path(where).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         return Store(where, LocalStore(Path(where).absolute()))
     except (BaseError, OSError, ValueError, TypeError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]

@@ -83,10 +83,8 @@ async def check(where: str, backup: str, identity: Path | None, secrets: Path, *
     if as_json:
         print(json.dumps({**_row(manifest), "opened": bool(identities), "parts": parts, "keys": faults}, indent=2))
         return
-    print_table(
-        ("part", "kind", "messages", "bytes"),
-        ([str(part["name"]), str(part["kind"]), str(part["messages"] or "-"), str(part["size"])] for part in parts),
-    )
+    columns = ("name", "kind", "messages", "size")
+    print_table(columns, (["-" if part[name] is None else str(part[name]) for name in columns] for part in parts))
     for fault in faults:
         print_plain(f"Key: {fault}")
     print_plain(f"{manifest.id} is whole{'' if identities else '; pass --identity to see that it can be opened'}.")

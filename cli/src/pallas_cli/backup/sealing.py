@@ -133,7 +133,7 @@ async def unseal[T](
 
     try:
         await _all(asyncio.to_thread(download), asyncio.to_thread(decrypt), reading := asyncio.ensure_future(consume()))
-    except pyrage.DecryptError as error:
+    except (pyrage.DecryptError, OSError) as error:
         raise Damaged(path, f"cannot be decrypted with this key, or is damaged: {error}") from error
     if (counted.size, counted.digest.hexdigest()) != (expected.size, expected.sha256):
         raise Damaged(path, "its checksum is not that of the manifest")

@@ -12,6 +12,8 @@ from pallas_cli.backup.manifest import MANIFEST, Manifest
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.refused import Refused
 
+_ERRORS = (BaseError, OSError)
+
 
 @dataclass(frozen=True)
 class Store:
@@ -28,7 +30,9 @@ class Store:
         """
         try:
             obstore.put(self.objects, path, content)
-        except BaseError as error:
+        except BrokenPipeError:  # of what writes the content
+            raise
+        except _ERRORS as error:
             raise self._refused("write", path, error) from error
 
     def get(self, path: str) -> Iterator[bytes]:
@@ -39,7 +43,7 @@ class Store:
         """
         try:
             yield from map(bytes, obstore.get(self.objects, path).stream())
-        except BaseError as error:
+        except _ERRORS as error:
             raise self._refused("read", path, error) from error
 
     def finished(self) -> list[str]:
@@ -67,7 +71,7 @@ class Store:
             return Manifest.model_validate_json(text)
         except FileNotFoundError as error:
             raise Refused(f"{self.where} has no backup {backup!r}") from error
-        except BaseError as error:
+        except _ERRORS as error:
             raise self._refused("read", path, error) from error
         except ValueError as error:
             raise Refused(f"{self.where}: the manifest of {backup!r} is damaged, or of a later release") from error
@@ -83,13 +87,13 @@ class Store:
             files = self._files(backup)
             for path in sorted(files, key=lambda path: path != manifest):
                 obstore.delete(self.objects, path)
-        except BaseError as error:
+        except _ERRORS as error:
             raise self._refused("remove", backup, error) from error
 
     def _files(self, backup: str | None = None) -> set[str]:
         try:
             return {each["path"] for each in obstore.list(self.objects, backup).collect()}
-        except BaseError as error:
+        except _ERRORS as error:
             raise self._refused("list", backup or "", error) from error
 
     def _refused(self, verb: str, path: str, error: Exception) -> Refused:
@@ -108,6 +112,6 @@ def open_store(where: str) -> Store:
             return Store(where, from_url(where))
         Path(where).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         return Store(where, LocalStore(Path(where).absolute()))
-    except (BaseError, OSError, ValueError, TypeError) as error:
+    except (*_ERRORS, ValueError, TypeError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise Refused(f"{where}: backups cannot be stored there: {why}") from error

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.builders import turn_requested
+from tests.conftest import Connecting
+from tests.contract.tree import ROOT
 from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_process, a_worker, measured, until
@@ -15,13 +17,40 @@ from tests.postgres import PostgresServer
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.turnlog.claims import claim, stored_outcome
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import BUCKETS, DATABASES, GATEWAY, STREAMS, WORKERS
-from pallas_contracts.turns import TurnRequested
+from pallas_bus.turnlog.writer import TurnWriter
+from pallas_contracts.backups import Hold
+from pallas_contracts.catalog import (
+    BUCKETS,
+    DATABASES,
+    GATEWAY,
+    HOLDS,
+    RESTORE_HOLD,
+    STREAMS,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+    WORKERS,
+)
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed, ToolStarted, TurnRequested
 
 IMPORTANT = "a very important row"
+DRILL = (
+    (ROOT / "docs/backup.md")
+    .read_text("utf-8")
+    .partition("## The drill")[2]
+    .partition("```sh\n")[2]
+    .partition("```")[0]
+)
+
+
+def documented(command: str, **values: str) -> list[str]:
+    """The words of a command as the drill in docs/backup.md has it, with values for its capital letters."""
+    [line] = [line for line in DRILL.splitlines() if line.startswith(f"pallas {command}")][:1]
+    return [values.get(word, word) for word in line.split()[1:]]
 
 
 @dataclass
@@ -38,6 +67,11 @@ class Site:
         """The folder with the secrets, as in the data folder of a stack."""
         return self.root / "data"
 
+    @property
+    def store(self) -> str:
+        """The folder of backups."""
+        return str(self.root / "backups")
+
     def pallas(self, user: str) -> Pallas:
         """The command, as this user of the broker."""
         names = {
@@ -47,7 +81,6 @@ class Site:
         own = {
             "PALLAS_NATS_URL": self.guarded.server.url,
             "PALLAS_NATS_SEED": self.guarded.seed(user),
-            "PALLAS_BACKUP_STORE": str(self.root / "backups"),
         }
         return Pallas({**variables, **own}, self.root)
 
@@ -85,7 +118,7 @@ async def site(tmp_path: Path, postgres: PostgresServer) -> AsyncGenerator[Site]
 async def key_of(site: Site) -> tuple[str, str]:
     """A new key for backups: the file of the identity, and the public key."""
     identity = site.root / "identity"
-    made = await site.pallas("backup").done("backup", "key", "--out", str(identity))
+    made = await site.pallas("backup").done(*documented("backup key", IDENTITY=str(identity)))
     return str(identity), made.out.strip()
 
 
@@ -119,9 +152,8 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
             for request in asked.values():
                 await submit(gateway, request)
             await until(lambda: _is_running(site, asked["running"]))
-            made = await site.pallas("backup").done(
-                "backup", "create", "--recipient", public, "--data", str(site.data), "--json"
-            )
+            create = documented("backup create", STORE=site.store, PUBLIC=public)
+            made = await site.pallas("backup").done(*create, "--data", str(site.data), "--json")
             assert made.json["databases"] == 3
             for name in ("running", "waiting"):
                 files[name].touch()
@@ -129,8 +161,11 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
         assert [effects(files[name]) for name in asked] == [1, 1, 0]
 
     await site.lose_everything()
-    restoring = site.pallas("restore")
-    words = ("backup", "restore", "latest", "--identity", identity, "--nats", site.guarded.server.url)
+    restoring, known = site.pallas("restore"), {"STORE": site.store, "IDENTITY": identity}
+    assert made.json["backup"] in (await restoring.done(*documented("backup list", **known))).out
+    checked = (await restoring.done(*documented("backup verify", **known), "--data", str(site.data), "--json")).json
+    assert (checked["opened"], checked["keys"]) == (True, [])
+    words = (*documented("backup restore", **known), "--nats", site.guarded.server.url)
     [missing, *_] = await restoring.refused(*words, "--data", str(site.root / "nowhere"), code=2)
     await restoring.done(*words, "--data", str(site.data))
     assert "is missing" in missing
@@ -150,18 +185,18 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
         assert measured(process, "pallas_turns_held") == 1
         assert "turns" in process.probes.noted()
         operator = site.pallas("cli")
-        listed = (await operator.done("turns", "reconcile", "--json")).json
+        listed = (await operator.done(*documented("turns reconcile"), "--json")).json
         assert {row["turn"]: row["state"] for row in listed["turns"]} == {
             asked["running"].turn_id: "running",
             asked["waiting"].turn_id: "waiting",
             asked["wanted"].turn_id: "waiting",
         }
-        [*left] = await operator.refused("turns", "reconcile", "--release")
+        [*left] = await operator.refused(*documented("turns reconcile --release"))
         assert len(left) == 3
         for name, word in (("running", "done"), ("waiting", "cancel"), ("wanted", "run")):
-            await operator.done("turns", "reconcile", asked[name].turn_id, "--decide", word, "--yes")
+            await operator.done(*documented("turns reconcile TURN", TURN=asked[name].turn_id, done=word), "--yes")
         assert effects(files["wanted"]) == 0
-        await operator.done("turns", "reconcile", "--release")
+        await operator.done(*documented("turns reconcile --release"))
         await ended(gateway, asked["wanted"])
         outcomes = {name: await stored_outcome(gateway, TurnRef.of(request)) for name, request in asked.items()}
     assert {name: outcome.status for name, outcome in outcomes.items() if outcome} == {
@@ -172,6 +207,42 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     assert [effects(files[name]) for name in asked] == [1, 1, 1]
     told = (await site.pallas("cli").done("turns", "show", asked["running"].turn_id)).out
     assert "decided after a restore: done" in told
+
+
+async def test_a_turn_that_only_the_log_has_shows_what_it_had_begun_and_can_be_ended_but_not_run(
+    nats_url: str, bus: Connecting, team: str, tmp_path: Path
+) -> None:
+    gateway, operator = await bus(GATEWAY), Pallas({"PALLAS_NATS_URL": nats_url}, tmp_path)
+    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, HOLDS)
+    request = turn_requested(team, "cashier", tool="charge")
+    ref, claimed = TurnRef.of(request), Claimed(attempt=1, worker="lost", tool="charge", at=utc_now())
+    writer = TurnWriter(gateway, ref, 1, await claim(gateway, ref, claimed, after=0))
+    await writer.tool_starting(ToolStarted(call="1", server="till", tool="charge"))
+    await writer.hand_back()
+    hold = Hold(backup="20261124t054100z-ab12", taken_at=utc_now(), restored_at=utc_now(), restored_by="somebody")
+    await kv.put(gateway, HOLDS, hold, hold=RESTORE_HOLD)
+    of_turn = ("turns", "reconcile", request.turn_id, "--yes", "--decide")
+    [unfinished] = await operator.refused(*of_turn, "done")
+    assert "has not finished: repeat it first" in unfinished
+    await kv.put(gateway, HOLDS, hold.model_copy(update={"complete": True}), hold=RESTORE_HOLD)
+    [row] = (await operator.done("turns", "reconcile", "--json")).json["turns"]
+    assert row["begun"] == [{"tool": "till/charge", "safe": False, "answered": False}]
+    assert (row["open"], row["can_run"]) == (True, False)
+    [no_request] = await operator.refused(*of_turn, "run")
+    assert "its request is not in the queue" in no_request
+    [unknown] = await operator.refused("turns", "reconcile", "nobody", "--decide", "cancel")
+    assert "is not one of the backup" in unknown
+    later = turn_requested(team, "cashier", tool="charge")
+    await submit(gateway, later)
+    await operator.done("turns", "reconcile", "--all", "--decide", "done", "--by", "alice")
+    outcome = await stored_outcome(gateway, ref)
+    assert outcome is not None
+    assert (outcome.status, outcome.attempt, outcome.events) == ("completed", 2, 1)
+    assert await stored_outcome(gateway, TurnRef.of(later)) is None
+    await operator.done("turns", "reconcile", "--release", "--by", "alice")
+    [again] = await operator.refused("turns", "reconcile", "--release")
+    assert "no restore holds turns" in again
+    assert "by alice" in (await operator.done("turns", "reconcile")).out
 
 
 async def _is_running(site: Site, request: TurnRequested) -> bool:

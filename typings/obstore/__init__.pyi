@@ -1,3 +1,5 @@
+"""The part of obstore that is used; its own types are too wide to be known."""
+
 from collections.abc import Buffer, Iterator, Sequence
 from typing import TypedDict
 

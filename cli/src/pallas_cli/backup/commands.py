@@ -101,6 +101,7 @@ async def restore(
     replace: bool,
     confirmed: bool,
     ignore_keys: bool,
+    keep_databases: bool,
     replicas: int,
     as_json: bool,
 ) -> None:
@@ -119,7 +120,9 @@ async def restore(
         ]
         if missing:
             raise Refused(f"no address of the databases {', '.join(missing)}: set PALLAS_POSTGRES_URL")
-        restoring = Restoring(bus, installation.urls, store, manifest, identities, operator(), replicas, say)
+        restoring = Restoring(
+            bus, installation.urls, store, manifest, identities, operator(), replicas, keep_databases, say
+        )
         await restoring.require_stopped()
         found = await restoring.found()
         if found and not (replace and confirmed):

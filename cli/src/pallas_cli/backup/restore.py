@@ -42,7 +42,11 @@ _LISTEN = 1.0
 
 @dataclass(frozen=True)
 class Restoring:
-    """Restores a backup from `store`. `urls` are the databases by name, `by` is who does it."""
+    """Restores a backup from `store`. `urls` are the databases by name, `by` is who does it.
+
+    With `keep_databases` they are left as they are. Their services still settle what they were about to do, since turns
+    that they have made may be unknown to the restored log.
+    """
 
     bus: Bus
     urls: Mapping[str, str]
@@ -51,6 +55,7 @@ class Restoring:
     identities: Sequence[x25519.Identity]
     by: str
     replicas: int
+    keep_databases: bool
     say: Say
 
     async def require_stopped(self) -> None:
@@ -73,8 +78,8 @@ class Restoring:
         for thing in (*STREAMS, *BUCKETS):
             if thing is not HOLDS and (state := await stream_state(self.bus, stream_name(thing))) is not None:
                 found += [f"stream {stream_name(thing)} with {state.messages} messages"] * bool(state.messages)
-        found += [f"database {name}" for name, url in self._urls() if not await databases.is_empty(url)]
-        return found
+        kept = () if self.keep_databases else self._urls()
+        return found + [f"database {name}" for name, url in kept if not await databases.is_empty(url)]
 
     async def restore(self) -> Hold:
         """Replace whatever is there by the backup. Returns the hold, under which the installation may be started.
@@ -89,8 +94,9 @@ class Restoring:
             if thing is not HOLDS and await stream_state(self.bus, name) is not None:
                 await delete_stream(self.bus, name)
         for part in self.manifest.parts:
-            await self._restore(part)
-            self.say(f"restored {part.kind} {part.name}")
+            kept = part.kind == "database" and self.keep_databases
+            await (self._mark(part) if kept else self._restore(part))
+            self.say(f"{'kept' if kept else 'restored'} {part.kind} {part.name}")
         ends = [await stream_state(self.bus, stream.name) for stream in (TURN_QUEUE, TURN_LOG)]
         queue, log = (state.last if state is not None else 0 for state in ends)
         hold = hold.model_copy(update={"complete": True, "queue_end": queue, "log_end": log})
@@ -126,7 +132,10 @@ class Restoring:
         url = self.urls[part.name]
         await databases.clear(url)
         await unseal(self.store, path, sealed_of(part), self.identities, database)
-        await databases.mark_restored(url, self.manifest.id, self.manifest.began_at)
+        await self._mark(part)
+
+    async def _mark(self, part: Part) -> None:
+        await databases.mark_restored(self.urls[part.name], self.manifest.id, self.manifest.began_at)
 
     def _urls(self) -> list[tuple[str, str]]:
         return [(part.name, self.urls[part.name]) for part in self.manifest.parts if part.kind == "database"]

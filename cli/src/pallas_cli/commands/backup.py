@@ -102,6 +102,9 @@ def restore(
     ignore_keys: Annotated[
         bool, typer.Option("--ignore-keys", help="Restore although keys are missing or others than at the backup.")
     ] = False,
+    no_databases: Annotated[
+        bool, typer.Option("--no-databases", help="Restore the broker only; the databases stay as they are.")
+    ] = False,
     replicas: Annotated[int, typer.Option(min=1, max=5, help="Replicas of each stream, until its owner starts.")] = 1,
     nats: NatsUrl = None,
     postgres: Postgres = None,
@@ -125,6 +128,7 @@ def restore(
             replace=replace,
             confirmed=yes,
             ignore_keys=ignore_keys,
+            keep_databases=no_databases,
             replicas=replicas,
             as_json=as_json,
         )

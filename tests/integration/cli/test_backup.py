@@ -13,6 +13,7 @@ from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_process, a_worker, measured, until
 from tests.postgres import PostgresServer
+from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus, connect
@@ -137,6 +138,7 @@ async def ended(bus: Bus, request: TurnRequested) -> None:
     await until(over)
 
 
+@requirement("K-ops-1", "K-ops-2")
 async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_but_run(site: Site) -> None:
     identity, public = await key_of(site)
     await site.declare()

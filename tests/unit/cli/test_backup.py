@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyrage import x25519
+from tests.requirements import requirement
 
 from pallas_cli.backup.identities import make_identity, read_identities, read_recipients
 from pallas_cli.backup.keys import differences, fingerprints
@@ -113,6 +114,7 @@ async def test_another_file_of_the_same_recipient_is_found_by_its_checksum(tmp_p
         await unseal(store, "b/x.age", other, [IDENTITY], everything)
 
 
+@requirement("K-ops-1")
 def test_a_backup_without_its_manifest_is_not_listed(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     good, half = a_backup(store, NOW), a_backup(store, NOW + timedelta(hours=1), finished=False)

@@ -115,24 +115,11 @@ def restore(
 
     Without --nats the backup is restored into the data folder of a stack that does not run.
     """
-    from pallas_cli.backup import commands
+    from pallas_cli.backup.run_restore import RestoreOptions
+    from pallas_cli.backup.run_restore import restore as run
 
-    asyncio.run(
-        commands.restore(
-            store,
-            backup,
-            identity,
-            nats,
-            postgres,
-            data,
-            replace=replace,
-            confirmed=yes,
-            ignore_keys=ignore_keys,
-            keep_databases=no_databases,
-            replicas=replicas,
-            as_json=as_json,
-        )
-    )
+    options = RestoreOptions(nats, postgres, data, replace, yes, ignore_keys, no_databases, replicas)
+    asyncio.run(run(store, backup, identity, options, as_json=as_json))
 
 
 @app.command()

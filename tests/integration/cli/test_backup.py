@@ -22,6 +22,7 @@ from pallas_bus.turnlog.claims import claim, stored_outcome
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
+from pallas_cli.stack.data import locked
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
     BUCKETS,
@@ -262,3 +263,25 @@ async def _presence(bus: Bus) -> str:
     await until(there)
     assert held[0] is not None
     return held[0]
+
+
+async def test_a_backup_goes_into_the_data_folder_of_a_stack_that_is_stopped_and_not_over_what_it_has(
+    nats_url: str, bus: Connecting, team: str, tmp_path: Path
+) -> None:
+    gateway, data = await bus(GATEWAY), tmp_path / "data"
+    await declare(gateway, TURN_QUEUE, TURN_LOG)
+    await submit(gateway, turn_requested(team))
+    pallas = Pallas({"PALLAS_BACKUP_STORE": str(tmp_path / "store"), "PALLAS_NATS_URL": ""}, tmp_path)
+    public = (await pallas.done("backup", "key", "--out", "identity")).out.strip()
+    await pallas.done("backup", "create", "--recipient", public, "--no-databases", "--nats", nats_url)
+    words = ("backup", "restore", "latest", "--identity", "identity", "--data", str(data))
+    restored = await pallas.done(*words, "--json")
+    assert (restored.json["databases"], restored.json["replaced"]) == (0, [])
+    [*found, refused] = await pallas.refused(*words)
+    assert any(line.startswith("pallas: stream TURN_QUEUE with ") for line in found)
+    assert "pass --replace and --yes" in refused
+    with locked(data):
+        [in_use] = (await pallas.refused(*words, "--replace", "--yes", code=2))[-1:]
+    assert "is in use by another instance" in in_use
+    replaced = await pallas.done(*words, "--replace", "--yes", "--json")
+    assert replaced.json["replaced"] == [line.removeprefix("pallas: ") for line in found if "stream" in line]

@@ -16,6 +16,7 @@ from pallas_cli.backup.identities import make_identity, read_identities, read_re
 from pallas_cli.backup.keys import differences, fingerprints
 from pallas_cli.backup.manifest import MANIFEST, Manifest, new_id, parts_in_order
 from pallas_cli.backup.retention import prune
+from pallas_cli.backup.run_restore import RestoreOptions
 from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal
 from pallas_cli.backup.store import Store, open_store
 from pallas_cli.refused import Refused
@@ -180,3 +181,16 @@ def test_a_recipient_that_is_none_is_refused_without_repeating_it(given: tuple[s
 def test_a_store_that_cannot_be_used_is_refused(where: str) -> None:
     with pytest.raises(Refused, match="backups cannot be stored there"):
         open_store(where)
+
+
+@pytest.mark.parametrize(
+    ("replace", "confirmed", "asks"), [(False, False, "--replace and --yes"), (True, False, "--yes to confirm")]
+)
+def test_what_is_replaced_is_named_and_has_to_be_confirmed(replace: bool, confirmed: bool, asks: str) -> None:
+    options = RestoreOptions(None, None, Path("data"), replace, confirmed, False, False, 1)
+    options.require_agreement([])
+    with pytest.raises(Refused) as refused:
+        options.require_agreement(["stream TURN_LOG with 3 messages"])
+    assert refused.value.lines[0] == "stream TURN_LOG with 3 messages"
+    assert asks in refused.value.lines[-1]
+    RestoreOptions(None, None, Path("data"), True, True, False, False, 1).require_agreement(["database workspaces"])

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from pyrage import x25519
 
+from pallas_bus.rights import SAVED
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import get_entry, put, snapshot
 from pallas_bus.transport.snapshots import CHUNK, StreamState, delete_stream, stream_state
@@ -73,11 +74,12 @@ class Restoring:
             raise Refused(*lines, "stop everything but the broker and Postgres first", code=1)
 
     async def found(self) -> list[str]:
-        """What the installation has already, in words; empty for one that has nothing."""
+        """What the installation has of what a backup has, in words; empty for a new one."""
         found = list[str]()
-        for thing in (*STREAMS, *BUCKETS):
-            if thing is not HOLDS and (state := await stream_state(self.bus, stream_name(thing))) is not None:
-                found += [f"stream {stream_name(thing)} with {state.messages} messages"] * bool(state.messages)
+        for name in SAVED:
+            state = await stream_state(self.bus, name)
+            if state is not None and state.messages:
+                found.append(f"stream {name} with {state.messages} messages")
         kept = () if self.keep_databases else self._urls()
         return found + [f"database {name}" for name, url in kept if not await databases.is_empty(url)]
 

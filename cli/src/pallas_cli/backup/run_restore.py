@@ -66,7 +66,8 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
         by = f"{getpass.getuser()}@{socket.gethostname()}"
         keep, urls = options.keep_databases, installation.urls
         restoring = Restoring(bus, urls, store, manifest, identities, by, options.replicas, keep, say)
-        await restoring.require_stopped()
+        if options.nats is not None:  # else the lock of the data folder says that nothing runs
+            await restoring.require_stopped()
         found = await restoring.found()
         options.require_agreement(found)
         hold = await restoring.restore()

@@ -117,7 +117,7 @@ async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Install
 async def _runs(launch: Launch, data: Path, name: str) -> AsyncGenerator[None]:
     import asyncio
 
-    child = await start(launch, data / "logs" / f"restore-{name}.log")
+    child = await start(launch, data / "log" / f"restore-{name}.log")
     ready, ended = asyncio.ensure_future(child.ready()), asyncio.ensure_future(child.ended())
     try:
         await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)

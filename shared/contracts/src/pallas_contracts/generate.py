@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, STREAMS
-from pallas_contracts.contract import Stream, Saved
+from pallas_contracts.contract import Saved, Stream
 from pallas_contracts.message import Message
 from pallas_contracts.turns import TURN_ERRORS
 

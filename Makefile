@@ -18,6 +18,8 @@ FLEET_MCP := .tools/setup-fleet-mcp/.installed
 # Chats beside which the console is measured.
 CHAINLIT := .tools/chainlit/.installed
 OPEN_WEBUI := .tools/open-webui/.installed
+# What builds the documentation as a site.
+MKDOCS := .tools/docs/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
@@ -27,7 +29,7 @@ RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life inte
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo gen secrets sim
+.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
 ## help         print this list
 help:
@@ -57,8 +59,8 @@ style: $(INSTALLED)
 types: $(INSTALLED)
 	$(RUN) pyright
 
-## test         lint, format, then the whole suite with the types beside it; ends with the slowest 20 tests
-test: ready style $(FLEET_MCP)
+## test         lint, format, documents, then the whole suite with the types beside it; ends with the slowest 20 tests
+test: ready style docs $(FLEET_MCP)
 	@$(FETCH_TOOLS)
 	@$(MAKE) -j2 types suite
 
@@ -107,10 +109,15 @@ fmt: $(INSTALLED)
 	$(RUN) ruff check --fix
 	$(RUN) ruff format
 
+## docs         build the documentation as a site, and check its links; open .tools/docs/site/docs/index.html
+docs: $(MKDOCS)
+	@.tools/docs/env/bin/python docs/site/build.py
+
 ## gen          write the generated documents and schemas again
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
+	@$(RUN) python -m docs.site.reference
 
 # In an environment of its own: its dependencies are not ours.
 $(FAST_AGENT): $(INSTALLED)
@@ -127,6 +134,11 @@ $(DURABLE): $(INSTALLED)
 $(FLEET_MCP): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
 	@$(UV) pip install --quiet --python $(@D) setup-fleet-mcp==0.12.1
+	@touch $@
+
+$(MKDOCS): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)/env
+	@$(UV) pip install --quiet --python $(@D)/env mkdocs-material==9.8.1
 	@touch $@
 
 $(CHAINLIT): $(INSTALLED)

@@ -1,25 +1,18 @@
 """Calls of an agent that no worker takes turns of are refused, and not queued."""
 
-from typing import Any, cast
-
 import pytest
 
-from pallas_bus.transport.kv import Table
 from pallas_calls.admission.held_agents import held
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import WORKERS
 from pallas_contracts.message import utc_now
 
 AGENT = "demo.harper"
 
 
-def workers(*held_and_agents: tuple[str | None, str]) -> Table[WorkerPresence]:
+def workers(*held_and_agents: tuple[str | None, str]) -> list[WorkerPresence]:
     """The presences of workers: why each is held, and its agent."""
-    table = Table(cast("Any", None), WORKERS)
-    for number, (why, agent) in enumerate(held_and_agents, 1):
-        name = f"w{number}"
-        table.changed(name, WorkerPresence(worker=name, slots=1, agents=(agent,), held=why, at=utc_now()), number)
-    return table
+    named = [(f"w{number}", why, agent) for number, (why, agent) in enumerate(held_and_agents)]
+    return [WorkerPresence(worker=name, slots=1, agents=(agent,), held=why, at=utc_now()) for name, why, agent in named]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class Calls:
 
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = failed_to_start(self.presences, request.team, request.agent)
-        submitted = submitted or held(self.presences, request.team, request.agent)
+        submitted = submitted or held(self.presences.values(), request.team, request.agent)
         submitted = submitted or await self.admission.admit_turn(request, limits)
         if submitted is None:
             entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)

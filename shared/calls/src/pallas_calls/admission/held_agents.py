@@ -1,6 +1,7 @@
 """Refuse calls of an agent whose workers take no turns, as after a restore: they would wait for an unknown time."""
 
-from pallas_bus.transport.kv import Table
+from collections.abc import Iterable
+
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import WorkerPresence
 
@@ -10,10 +11,10 @@ HELD_RETRY_AFTER_MS = 60_000
 _WHY = "Pallas takes no turns at the moment: its operators check what was under way before. Try again later."
 
 
-def held(workers: Table[WorkerPresence], team: str, agent: str) -> Refusal | None:
+def held(workers: Iterable[WorkerPresence], team: str, agent: str) -> Refusal | None:
     """The refusal of a call whose agent is held on every worker that has it, else None."""
     key = f"{team}.{agent}"
-    having = [worker.held for worker in workers.values() if key in worker.agents]
+    having = [worker.held for worker in workers if key in worker.agents]
     if not having or None in having:
         return None
     return Refusal("busy", _WHY, HELD_RETRY_AFTER_MS, limit="hold")

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import BaseError
@@ -12,7 +14,12 @@ from pallas_cli.backup.manifest import MANIFEST, Manifest
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.refused import Refused
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
 _ERRORS = (BaseError, OSError)
+_PATIENCE: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+"""With its own settings a store that does not answer would be asked for three minutes."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,8 @@ def open_store(where: str) -> Store:
     """
     try:
         if "://" in where:
-            return Store(where, from_url(where))
+            local = where.startswith(("file:", "memory:"))
+            return Store(where, from_url(where) if local else from_url(where, retry_config=_PATIENCE))
         Path(where).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         return Store(where, LocalStore(Path(where).absolute()))
     except (*_ERRORS, ValueError, TypeError) as error:

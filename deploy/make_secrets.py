@@ -20,7 +20,7 @@ from cryptography.fernet import Fernet
 from pallas_cli import private_files
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import READABLE, BrokerFolder
-from pallas_contracts.catalog import CLI, SPEAKERS, WORKER
+from pallas_contracts.catalog import CLI, RESTORE, SPEAKERS, WORKER
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "secrets"
@@ -61,7 +61,7 @@ def _configure_broker(folder: Path, team: Path) -> list[str]:
     workers = read_workers([[team]], os.environ)
     broker.write_users(workers)
     broker.write_tls(BROKER, seen_at=Path("/etc/nats/tls"))
-    users = {name: workers[0].user if name == WORKER else name for name in SPEAKERS if name != CLI}
+    users = {name: workers[0].user if name == WORKER else name for name in SPEAKERS if name not in (CLI, RESTORE)}
     named = {f"{name}-nats-seed": broker.seeds.path(user) for name, user in users.items()}
     named["nats-ca"] = broker.folder / "tls" / "ca.pem"
     return [name for name, path in named.items() if _link(folder / name, path)]

@@ -112,6 +112,8 @@ REQUIREMENTS: dict[str, str] = {
     "K-pkg-3": "bearers are resolved with PyJWT and Redis",
     "K-pkg-4": "every service can be traced with OpenTelemetry",
     "K-pkg-5": "tests run in pytest, on containers where there are no binaries",
+    "K-ops-1": "an installation is saved while it runs, encrypted, and what is half written is no backup",
+    "K-ops-2": "a restore executes no turn again unless an operator says so",
     "K-top-1": "there is a service `registry`",
     "K-top-2": "there is a service `agent-gateway`",
     "K-top-3": "there is a service `auth-resolver`",

@@ -24,6 +24,7 @@ GAUGES: dict[str, Together] = {
     "pallas_budget_used_ratio": "max",
     "pallas_worker_slots": "sum",
     "pallas_worker_busy_slots": "sum",
+    "pallas_turns_held": "max",
     "pallas_probe_up": "min",
     "pallas_agent_health": "min",
     "pallas_agent_workers": "max",

@@ -2,8 +2,20 @@
 
 from tests.contract.tree import packages
 
-from pallas_bus.rights import rights_of
-from pallas_contracts.catalog import BLOBS, BUCKETS, CLI, CONTRACTS, QUESTIONS, SERVICES, SPEAKERS, STREAMS
+from pallas_bus.rights import SAVED, rights_of
+from pallas_contracts.catalog import (
+    BACKUP,
+    BLOBS,
+    BUCKETS,
+    CLI,
+    CONTRACTS,
+    QUESTIONS,
+    RESTORE,
+    SERVICES,
+    SPEAKERS,
+    STREAMS,
+)
+from pallas_contracts.contract import Saved
 
 ENDS = (
     {contract.name: (contract.owners, contract.readers) for contract in CONTRACTS}
@@ -15,7 +27,7 @@ ENDS = (
 
 def test_the_services_of_the_catalogue_are_those_of_the_repository() -> None:
     assert set(SERVICES) == {package.folder.name for package in packages() if package.is_service}
-    assert set(SPEAKERS) == {*SERVICES, CLI}
+    assert set(SPEAKERS) == {*SERVICES, CLI, BACKUP, RESTORE}
 
 
 def test_every_entry_has_a_writer_and_a_reader() -> None:
@@ -27,6 +39,28 @@ def test_writers_and_readers_are_services_or_the_cli() -> None:
     named |= {thing.owner for thing in (*STREAMS, *BUCKETS)}
     named |= {who for stream in STREAMS for who in (*stream.removers, *stream.counters)}
     assert named <= set(SPEAKERS)
+
+
+def test_the_user_backup_may_take_snapshots_and_nothing_else() -> None:
+    rights = rights_of(BACKUP)
+    allowed = {"$JS.API.STREAM.NAMES", *(f"$JS.API.STREAM.SNAPSHOT.{name}" for name in SAVED)}
+    assert set(rights.publish) == allowed | {f"$JS.SNAPSHOT.ACK.{name}.>" for name in SAVED}
+    assert rights.subscribe == ()
+
+
+def test_only_the_user_restore_may_delete_or_restore_streams_and_it_may_read_none_that_a_backup_has() -> None:
+    dangerous = ("STREAM.DELETE", "STREAM.RESTORE")
+    for service in (*SERVICES, BACKUP):
+        assert not [it for it in rights_of(service).publish if any(word in it for word in dangerous)], service
+    read = [it for it in rights_of(RESTORE).publish if "DIRECT.GET" in it]
+    assert read == [f"$JS.API.DIRECT.GET.KV_{name}" for name in ("gateways", "holds", "workers")]
+
+
+def test_what_a_backup_leaves_out_expires_within_a_day_or_is_made_again() -> None:
+    made_again = {"probes", "health", "heartbeats", "holds"}
+    left_out = [bucket for bucket in BUCKETS if bucket.saved is Saved.NEVER]
+    assert {bucket.name for bucket in left_out if bucket.ttl is None} == made_again
+    assert all(stream.saved is not Saved.NEVER for stream in STREAMS)
 
 
 def test_a_worker_of_one_team_has_no_rights_on_turns_of_another() -> None:

@@ -18,6 +18,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("fleet", "k8s", "libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack",),
+        ("backup",),
         ("commands",),
         ("main", "__main__"),
     ),

@@ -34,8 +34,8 @@ Data = Annotated[
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
 
 
-def access_to(url: str, data: Path) -> "Access":
-    """Address and user for the broker: the user of `PALLAS_NATS_SEED`, or else the `cli` user of the stack in `data`.
+def access_to(url: str, data: Path, user: str = "cli") -> "Access":
+    """Address and user for the broker: the user of `PALLAS_NATS_SEED`, or else that `user` of the stack in `data`.
 
     Raises:
         Refused: a variable is invalid.
@@ -45,7 +45,7 @@ def access_to(url: str, data: Path) -> "Access":
     from pallas_runtime.settings import BrokerSettings
 
     environ = {**os.environ, "PALLAS_NATS_URL": url}
-    kept = data / "secrets" / "nats" / "cli.seed"
+    kept = data / "secrets" / "nats" / f"{user}.seed"
     if not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and kept.exists():
         environ[_SEED_FILE] = str(kept)
     try:
@@ -73,19 +73,18 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
 
 
 @asynccontextmanager
-async def platform(access: "Access") -> AsyncGenerator["Bus"]:
-    """Connect to the broker.
+async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bus"]:
+    """Connect to the broker as this user of the catalogue.
 
     Raises:
         Refused: the broker cannot be reached, or refuses the user.
     """
     from pallas_bus.transport.connection import connect
-    from pallas_contracts.catalog import CLI
     from pallas_contracts.errors import Rejected, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
-        async with connect(access, CLI, timeout=3.0) as bus:
+        async with connect(access, service, timeout=3.0) as bus:
             yield bus
     except Unavailable as error:
         raise Refused(f"{error.message}{_hint(error)}", code=1) from error

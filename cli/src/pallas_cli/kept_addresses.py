@@ -13,11 +13,20 @@ from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused
 
 type Part = Literal[
-    "nats", "registry", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool", "workspaces"
+    "nats",
+    "postgres",
+    "registry",
+    "gateway",
+    "team_lifecycle",
+    "library_search",
+    "pipelines",
+    "data_pool",
+    "workspaces",
 ]
 
 DEFAULTS: Mapping[Part, str] = {
     "nats": "nats://127.0.0.1:23060",
+    "postgres": "postgresql://127.0.0.1:23063",
     "registry": "http://127.0.0.1:23030",
     "gateway": "http://127.0.0.1:23050",
     "team_lifecycle": "http://127.0.0.1:23066",

@@ -11,6 +11,7 @@ import typer
 
 from pallas_cli.commands import (
     agents,
+    backup,
     broker,
     budgets,
     data_agent,
@@ -62,6 +63,7 @@ commands.add_typer(workspaces.app, name="workspaces")
 commands.add_typer(instances.app, name="instances")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
+commands.add_typer(backup.app, name="backup")
 
 
 @commands.callback()

@@ -58,6 +58,19 @@ async def test_a_missing_library_is_not_cached_so_creating_it_needs_no_invalidat
     assert (await cache.read([LIBRARY])).records == {LIBRARY: new}
 
 
+async def test_a_cache_that_is_cleared_has_no_row_and_takes_none_that_was_read_before(cache: LookupCache) -> None:
+    await looked_up(cache, TEAM, team("a"), version=7)
+    issued = time.time() + 10  # later than this Redis
+    assert await cache.use_up("used", issued, 60)
+    asked = await cache.read([TOKEN])
+    await cache.clear()
+    await cache.fill(asked, 7, {TOKEN: None})
+    assert (await cache.read([TEAM, TOKEN])).missing == (TEAM, TOKEN)
+    await looked_up(cache, TEAM, team("b"), version=3)  # the restored database is older
+    assert (await cache.read([TEAM])).records == {TEAM: team("b")}
+    assert not await cache.use_up("used", issued, 60)
+
+
 async def test_concurrent_reads_are_one_command(cache: LookupCache, redis_server: RedisServer) -> None:
     await looked_up(cache, TEAM, team("a"))
 

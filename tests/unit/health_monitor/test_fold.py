@@ -70,6 +70,11 @@ def test_an_agent_without_a_worker_is_degraded() -> None:
     assert _fold(workers=[_worker(agents=("t.other",))]) == Verdict("degraded", NO_WORKER, 0)
 
 
+def test_an_agent_whose_workers_all_take_no_turns_is_an_error_with_the_reason() -> None:
+    assert _fold(workers=[_worker(held="after a restore")]) == Verdict("error", "after a restore", 1)
+    assert _fold(workers=[_worker(held="after a restore"), _worker(worker="v")]).status == "ok"
+
+
 @pytest.mark.parametrize(("waited", "status"), [(None, "degraded"), (120.0, "degraded"), (120.1, "error")])
 def test_turns_that_waited_past_the_queue_timeout_without_a_worker_are_an_error(
     waited: float | None, status: str

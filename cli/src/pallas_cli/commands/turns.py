@@ -273,3 +273,52 @@ def keep_key(data: Data = DEFAULT_DATA) -> None:
     from pallas_cli.keep_key import kept_seal_key
 
     print_plain(kept_seal_key(data))
+
+
+@app.command()
+def reconcile(
+    turns: Annotated[
+        list[str] | None, typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.")
+    ] = None,
+    decide: Annotated[
+        str | None,
+        typer.Option(help="run (when the hold is released), cancel, or done (end it without executing it)."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Decide about all turns that are still to be decided.")
+    ] = False,
+    release: Annotated[
+        bool, typer.Option("--release", help="Take turns again. Every turn of the backup has to be decided.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before turns are to be executed.")] = False,
+    by: Annotated[str | None, typer.Option(help="Who decides. [default: your account and machine]")] = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """After a restore: list the turns that had not ended, decide about them, and release the hold.
+
+    Until then no turn is executed. Each decision is stored in the log.
+    """
+    from pallas_cli.refused import Refused
+    from pallas_cli.turns import reconcile as work
+
+    words: dict[str, work.Word] = {each: each for each in work.WORDS}
+    word = words.get(decide or "")
+    if decide is not None and word is None:
+        raise Refused(f"--decide {decide!r} is not one of {', '.join(work.WORDS)}")
+    if (word is not None) != bool(turns or everything) or (turns and everything):
+        raise Refused("pass --decide together with the turns, or with --all")
+    if word == "run" and not yes:
+        if as_json or not sys.stdin.isatty():
+            raise Refused("--decide run executes turns whose effects may have happened already: pass --yes")
+        typer.confirm("Effects of these turns may have happened already. Execute them?", abort=True, err=True)
+    if word is not None:
+        deciding = partial(
+            work.decide_about, names=turns or (), word=word, everything=everything, by=by, as_json=as_json
+        )
+        run_on(nats, data, deciding)
+    if release:
+        run_on(nats, data, partial(work.release, by=by, as_json=as_json))
+    elif word is None:
+        run_on(nats, data, partial(work.show, as_json=as_json))

@@ -18,7 +18,7 @@ _USERS = """\
 user default off
 user {user} on #{digest} resetchannels ~pallas:lookup:* -@all {commands}
 """
-_COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "config|get", "time")
+_COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "config|get", "time", "scan", "unlink")
 """They include commands that scripts call, because Redis checks the rights of each."""
 
 

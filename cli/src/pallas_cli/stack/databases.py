@@ -34,6 +34,12 @@ def database_url(url: str, name: str, password: str | None = None) -> str:
     return parts._replace(netloc=server, path=f"/{name}").geturl()
 
 
+def without_user(url: str) -> str:
+    """The address of a server without user, password and database."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query="").geturl()
+
+
 async def ensure_database(url: str, name: str, password: str | None = None) -> None:
     """Create the database `name` on the server at `url`, unless it exists.
 

@@ -8,6 +8,7 @@ from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.kept_addresses import Part
 from pallas_cli.stack.accounts import Accounts
+from pallas_cli.stack.databases import without_user
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.local_fleet import LocalFleet
 from pallas_cli.stack.ports import LOOPBACK
@@ -115,6 +116,7 @@ class Plan:
         """What commands connect to; None if it is not started."""
         return {
             "nats": self.nats_url,
+            "postgres": without_user(self.auth.postgres_url) if self.auth else None,
             "registry": self.registry_url,
             "gateway": self.gateway_urls[0],
             "team_lifecycle": self.auth.team_lifecycle_url if self.auth else None,

@@ -12,7 +12,7 @@ from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.sealed import seal_key
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.process import STORED, Process
 from pallas_teams.prices import NO_PRICES, load_prices
@@ -31,7 +31,9 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
         process.uses(bus),
     ):
-        await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
+        await declare(
+            bus, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas
+        )
         metrics = make_metrics(process.probes.metrics)
         key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None
         async with execute_turns(
@@ -42,6 +44,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
             slots=settings.slots,
             content_seconds=settings.content_seconds,
             keep_key=key,
+            hold=settings.hold,
         ) as executor:
             hosting = HostTeams(
                 executor,

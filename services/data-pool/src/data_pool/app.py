@@ -33,6 +33,7 @@ from pallas_contracts.catalog import (
     DATA_TEAM,
     DEAD_LETTERS,
     HEARTBEATS,
+    HOLDS,
     POOL,
     RESOLVE,
     TURN_LOG,
@@ -74,7 +75,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         enter = stack.enter_async_context
         bus = await enter(connect_when_possible(access, POOL, instance=process.instance))
         await enter(process.uses(bus))
-        everything = (DATA_AGENTS, HEARTBEATS, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        everything = (DATA_AGENTS, HEARTBEATS, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
         await declare(bus, *everything, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         registered, beats = await enter(watch(bus, DATA_AGENTS)), await enter(watch(bus, HEARTBEATS))
@@ -87,6 +88,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
             metrics.executor,
             slots=settings.slots,
             content_seconds=settings.content_seconds,
+            hold=settings.hold,
             pull_seconds=_PULL_SECONDS,
         )
         executor = await enter(turns)

@@ -53,6 +53,7 @@ from pallas_contracts.catalog import (
     FLEET_TASKS,
     FLEET_TASKS_AGENT,
     FLEET_TEAM,
+    HOLDS,
     TURN_LOG,
     TURN_QUEUE,
     WORKERS,
@@ -61,6 +62,7 @@ from pallas_contracts.errors import Unavailable
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
+from pallas_executor.hold import Holding
 from pallas_executor.publish_definitions import publish_definition
 from pallas_runtime.process import STORED, Process
 
@@ -105,7 +107,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
         bus = await enter(connect_when_possible(access, FLEET, instance=process.instance))
         await enter(process.uses(bus))
-        everything = (FLEET_AGENTS, FLEET_TASKS, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        everything = (FLEET_AGENTS, FLEET_TASKS, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
         await declare(bus, *everything, replicas=settings.stream_replicas)
         table = await enter(watch(bus, FLEET_AGENTS))
         process.probes.checks["agents"] = lambda: None if table.synced.is_set() else "not read yet"
@@ -116,6 +118,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             metrics.executor,
             slots=settings.fleet_tasks + CALLS,
             content_seconds=settings.content_seconds,
+            hold=settings.hold,
         )
         executor = await enter(turns)
         leaders = await enter(watch_leaders(bus, TURN_LOG, team=FLEET_TEAM))
@@ -169,7 +172,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             publish = partial(publish_definition, bus, each.definition)
             bus.spawn(poll_now(publish))
             await enter(polling(bus, publish, _PUBLISH_EVERY))
-        reconciling = Reconciling(fleet, reconcile, workers)
+        reconciling = Reconciling(fleet, reconcile, workers, executor.holding)
         bus.spawn(poll_now(workers.read))
         stack.callback(bus.on_reconnect(partial(workers.read, everything=True)))
         await enter(process.running(reconciling.keep(), "reconciling"))
@@ -180,11 +183,15 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
 
 @dataclass(frozen=True)
 class Reconciling:
-    """Makes rounds. While Coder is away it only looks whether it is back."""
+    """Makes rounds. While Coder is away it only looks whether it is back.
+
+    While no turns are taken, as after a restore, nothing is repaired: entries may say what was long ago.
+    """
 
     fleet: Fleet
     reconcile: Reconcile
     workers: WatchWorkers
+    holding: Holding
 
     async def keep(self) -> None:
         """Make a round now and every `_RECONCILE_EVERY` seconds, for ever."""
@@ -199,6 +206,8 @@ class Reconciling:
             Unavailable: the broker does not answer.
         """
         await self.workers.read()
+        if self.holding.why is not None:
+            return
         try:
             existing = await self.fleet.snapshots.get()
             seen = await self.fleet.all()

@@ -37,6 +37,7 @@ class FleetSettings(Settings):
     fleet_extras: bool = Field(
         False, description="also offer wait_agent_task, and resources with their changes: not in the contract"
     )
+    hold: bool = Field(False, description="take no turns, as after a restore")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )

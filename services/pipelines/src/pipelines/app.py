@@ -21,6 +21,7 @@ from pallas_contracts.catalog import (
     CONSTELLATION,
     DEAD_LETTERS,
     GATEWAYS,
+    HOLDS,
     PIPELINE_CACHE,
     PIPELINE_DRAFTS,
     PIPELINE_IMAGES,
@@ -102,7 +103,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         enter = stack.enter_async_context
         bus = await enter(connect_when_possible(access, PIPELINES, instance=process.instance))
         await enter(process.uses(bus))
-        everything = (*_OWN, AGENTS, WORKERS, GATEWAYS, BUDGETS, SPENDING, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        everything = (*_OWN, AGENTS, WORKERS, HOLDS, GATEWAYS, BUDGETS, SPENDING, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
         await declare(bus, *everything, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
@@ -119,6 +120,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             metrics.executor,
             slots=settings.slots,
             content_seconds=settings.content_seconds,
+            hold=settings.hold,
         )
         executor = await enter(turns)
         catalogue = Catalogue()

@@ -12,6 +12,7 @@ class PipelinesSettings(Settings):
     """Settings of pipelines."""
 
     slots: int = Field(1000, ge=1, le=4096, description="executions and other calls that this replica runs at a time")
+    hold: bool = Field(False, description="take no turns, as after a restore")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )

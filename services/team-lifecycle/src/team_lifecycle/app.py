@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
@@ -19,6 +19,7 @@ from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import LookupCache, open_cache
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
+from pallas_postgres.restored import settle_restored
 from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
 from pallas_runtime.settings import PREFIX
 from team_lifecycle.changes.make_changes import OUTBOX, Changes
@@ -69,7 +70,7 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         cache = await enter(open_cache(settings.redis_url.get_secret_value()))
         await enter(process.needs(postgres=partial(ping, engine), redis=partial(_check_redis, cache, metrics)))
         changes = Changes(engine, cache, metrics, committed.set)
-        await MIGRATIONS.prepare(engine, partial(_ensure_key, changes, settings, seal, process))
+        await MIGRATIONS.prepare(engine, partial(_begin, engine, cache, changes, settings, seal, process))
         await enter(process.running(changes.process_pending(), "pending invalidations"))
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(metrics.postgres.watch(engine), "figures of Postgres"))
@@ -100,8 +101,20 @@ async def _check_redis(cache: LookupCache, metrics: Metrics) -> None:
     metrics.redis.show(cache.info)
 
 
-async def _ensure_key(changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process) -> None:
-    """Make a signing key if there is none."""
+async def _begin(
+    engine: AsyncEngine,
+    cache: LookupCache,
+    changes: Changes,
+    settings: TeamLifecycleSettings,
+    seal: Seal,
+    process: Process,
+) -> None:
+    """Forget look-ups that are later than a restored database, and make a signing key if there is none."""
+
+    async def forget(_: AsyncSession) -> None:
+        await cache.clear()
+
+    await settle_restored(engine, forget)
     decide = partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal)
     await changes.make(Who("team-lifecycle", process.instance), decide, alone=True)
 

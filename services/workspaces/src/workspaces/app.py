@@ -14,10 +14,12 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
+from pallas_postgres.restored import settle_restored
 from pallas_runtime.process import Process
 from workspaces.access.login import Logins
 from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
+from workspaces.chat.restored import end_restored_replies
 from workspaces.chat.room import open_chat
 from workspaces.handlers.start import open_control
 from workspaces.hooks.team_events import TeamEvents
@@ -67,7 +69,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         hub = Hub(url)
         metrics.listening.set_function(hub.listening.is_set)
         await enter(process.running(hub.run(), "what other replicas tell"))
-        await MIGRATIONS.prepare(engine, hub.heard)
+        await MIGRATIONS.prepare(engine, partial(_begin, engine, hub))
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
@@ -82,6 +84,11 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
         parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
+
+
+async def _begin(engine: AsyncEngine, hub: Hub) -> None:
+    await settle_restored(engine, end_restored_replies)
+    await hub.heard()
 
 
 async def _use_broker(

@@ -13,6 +13,7 @@ from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subje
 from pallas_bus.turnlog.content.expiry import CONSUMER as CONTENT_EXPIRY
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.catalog import (
+    BACKUP,
     BLOBS,
     BUCKETS,
     CLI,
@@ -25,12 +26,14 @@ from pallas_contracts.catalog import (
     FLEET_TASKS_AGENT,
     FLEET_TEAM,
     GATEWAY,
+    HOLDS,
     PER_TEAM,
     PIPELINES,
     PIPELINES_TEAM,
     POOL,
     PUBLISHED,
     QUESTIONS,
+    RESTORE,
     STREAMS,
     SUBMITTERS,
     TURN_LOG,
@@ -38,7 +41,7 @@ from pallas_contracts.catalog import (
     TURN_QUEUE,
     TURN_REQUESTED,
 )
-from pallas_contracts.contract import Blob, Contract, Stream, Template
+from pallas_contracts.contract import Blob, Contract, Saved, Stream, Template
 
 type Hosted = Mapping[str, Collection[str]]
 """Agents by team."""
@@ -53,6 +56,9 @@ _OWN: Mapping[str, Hosted] = {
 type _Stored = Contract[Any] | Blob
 
 API = "$JS.API"
+
+SAVED = tuple(stream_name(thing) for thing in (*STREAMS, *BUCKETS) if thing.saved is not Saved.NEVER)
+"""The streams that a backup has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +150,22 @@ def _managed(service: str) -> Iterator[str]:
             yield from (f"{API}.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE"))
         if service in stream.counters:
             yield f"{API}.STREAM.INFO.{stream.name}"
+    if service == BACKUP:
+        for name in SAVED:
+            yield from (f"{API}.STREAM.SNAPSHOT.{name}", f"$JS.SNAPSHOT.ACK.{name}.>")
+    if service == RESTORE:
+        yield from _replaced()
     if service in TURN_QUEUE.counters:
         yield from (f"{API}.CONSUMER.INFO.{TURN_QUEUE.name}.*", f"{API}.CONSUMER.LIST.{TURN_QUEUE.name}")
+
+
+def _replaced() -> Iterator[str]:
+    """The API requests to replace all streams by those of a backup, under a hold that is not replaced."""
+    for thing in (*STREAMS, *BUCKETS):
+        verbs = ("INFO", "CREATE", "UPDATE") if thing is HOLDS else ("INFO", "DELETE")
+        yield from (f"{API}.STREAM.{verb}.{stream_name(thing)}" for verb in verbs)
+    for name in SAVED:
+        yield from (f"{API}.STREAM.RESTORE.{name}", f"$JS.SNAPSHOT.RESTORE.{name}.>")
 
 
 def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
 from pallas_calls.admission.budgets import watch_budgets
 from pallas_calls.admission.failed_agents import failed_to_start
+from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_turn
@@ -165,6 +166,8 @@ class Calls:
     ) -> Submitted | Refusal:
         if (failed := failed_to_start(self.presences, request.team, request.agent)) is not None:
             return failed
+        if (refused := held(self.presences.values(), request.team, request.agent)) is not None:
+            return refused
         admitted = await self.admission.admit_turn(request, limits)
         if isinstance(admitted, Allowance) or (admitted is not None and admitted.limit == "team_budget"):
             share = partial(self.admission.budgets.share, request.team, limits.budget)

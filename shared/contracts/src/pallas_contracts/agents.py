@@ -245,7 +245,7 @@ class WorkerPresence(Message):
 
     `agents` are the `{team}.{agent}` that it can execute; `failed` maps an agent that could not be started to the
     reason; `troubles` has agents that have started and are not well; `stdio` maps the key of a stdio dependency to None
-    when it answers, else to what is wrong with it.
+    when it answers, else to what is wrong with it. `held` is why it takes no turns, None if it does.
     """
 
     worker: Token
@@ -255,6 +255,7 @@ class WorkerPresence(Message):
     failed: dict[Name, Line] = Field(default_factory=dict[str, str], max_length=MANY)
     troubles: dict[Name, Trouble] = Field(default_factory=dict[str, Trouble], max_length=MANY)
     stdio: dict[Name, Line | None] = Field(default_factory=dict[str, str | None], max_length=MANY)
+    held: Line | None = None
     at: datetime
 
 

@@ -16,8 +16,9 @@ from pallas_contracts.agents import (
     read_definition,
 )
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
+from pallas_contracts.backups import Hold, TurnDecided
 from pallas_contracts.changes import WorkspaceChanged
-from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
+from pallas_contracts.contract import Blob, Bucket, Contract, Question, Saved, Stream, Template
 from pallas_contracts.costs import GrantedBudget, Spending
 from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolRequest
 from pallas_contracts.fleet import FleetAgent, FleetTask
@@ -48,10 +49,13 @@ PIPELINES = "pipelines"
 WORKSPACES = "workspaces"
 FLEET = "fleet"
 CLI = "cli"
+BACKUP = "backup"
+RESTORE = "restore"
 
 SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES, WORKSPACES, FLEET)
-SPEAKERS = (*SERVICES, CLI)
-"""All that have a user at the broker. The CLI is the user of operators."""
+SPEAKERS = (*SERVICES, CLI, BACKUP, RESTORE)
+"""All that have a user at the broker. The CLI is the user of operators. `backup` may only read, by snapshots; `restore`
+replaces streams, and its seed is kept away from the platform."""
 
 EXECUTORS = (WORKER, POOL, PIPELINES, FLEET)
 """Services that execute turns."""
@@ -79,6 +83,9 @@ FLEET_AGENT = "fleet"
 FLEET_TASKS_AGENT = "tasks"
 """The agents of that team: the one that callers use; the one whose turns are the tasks, which only the first makes."""
 
+DATABASES = {LIFECYCLE: "team_lifecycle", SEARCH: "library_search", WORKSPACES: "workspaces"}
+"""The services with a Postgres database, and its name, in the order in which a backup saves them."""
+
 PRESENCE_TTL = 6.0
 """Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
 
@@ -92,6 +99,7 @@ TURN_QUEUE = Stream(
     live="pallas.v1.live.queue",
     removers=(*SUBMITTERS, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
+    saved=Saved.QUEUE,
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -105,12 +113,14 @@ TURN_LOG = Stream(
         "pallas.v1.turn.joined.*.*.*",
         "pallas.v1.turn.left.*.*.*",
         "pallas.v1.kept.request.*.*.*",
+        "pallas.v1.decided.turn.*.*.*",
     ),
     owner=GATEWAY,
     max_age=7 * 86_400.0,
     live="pallas.v1.live",
     removers=(GATEWAY, CLI),
     counters=(MONITOR,),
+    saved=Saved.LOG,
     summary="The log of all turns: claims, events, content (which expires earlier) and outcomes.",
 )
 
@@ -132,6 +142,7 @@ CHANGES = Stream(
     duplicate_window=3600.0,
     live="pallas.v1.live",
     counters=(MONITOR,),
+    saved=Saved.CHANGES,
     summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
 )
 
@@ -142,6 +153,7 @@ WORKSPACE_CHANGES = Stream(
     duplicate_window=3600.0,
     live="pallas.v1.live",
     counters=(MONITOR,),
+    saved=Saved.CHANGES,
     summary="Every change to workspaces, registered instances and what is attached, in order; kept for good.",
 )
 
@@ -208,7 +220,7 @@ TURN_CONTENT = Contract(
     "turn.content",
     Template("pallas.v1.turn.content.{team}.{agent}.{turn}"),
     TurnEvents,
-    owners=EXECUTORS,
+    owners=(*EXECUTORS, CLI),
     readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="Content of an attempt; expires earlier than the rest.",
@@ -248,6 +260,15 @@ KEPT_REQUEST = Contract(
     readers=(PIPELINES, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="What a turn that has ended was asked, without the caller's ids: content, kept for a replay.",
+)
+TURN_DECIDED = Contract(
+    "decided.turn",
+    Template("pallas.v1.decided.turn.{team}.{agent}.{turn}"),
+    TurnDecided,
+    owners=(CLI,),
+    readers=(WORKSPACES, CLI),
+    stream=TURN_LOG,
+    summary="After a restore: whether a turn of the backup is to be executed, cancelled, or marked as done.",
 )
 DEAD_LETTER = Contract(
     "dead.letter",
@@ -292,7 +313,7 @@ WORKER_ALIVE = Contract(
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
     owners=EXECUTORS,
-    readers=(*SUBMITTERS, FLEET),
+    readers=(*SUBMITTERS, FLEET, RESTORE),
     stream=None,
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )
@@ -314,6 +335,7 @@ CONTRACTS: tuple[
     | Contract[TurnOutcome]
     | Contract[TurnJoined]
     | Contract[TurnLeft]
+    | Contract[TurnDecided]
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
@@ -330,6 +352,7 @@ CONTRACTS: tuple[
     TURN_JOINED,
     TURN_LEFT,
     KEPT_REQUEST,
+    TURN_DECIDED,
     DEAD_LETTER,
     DEAD_ORIGINAL,
     LIFECYCLE_CHANGED,
@@ -393,8 +416,9 @@ WORKERS = Bucket(
     WorkerPresence,
     owner=GATEWAY,
     writers=EXECUTORS,
-    readers=(GATEWAY, *EXECUTORS, MONITOR, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, MONITOR, WORKSPACES, CLI, RESTORE),
     ttl=PRESENCE_TTL,
+    saved=Saved.NEVER,
     summary="The presence of workers.",
 )
 GATEWAYS = Bucket(
@@ -403,8 +427,9 @@ GATEWAYS = Bucket(
     GatewayPresence,
     owner=GATEWAY,
     writers=(GATEWAY,),
-    readers=(*SUBMITTERS, REGISTRY, WORKSPACES, CLI),
+    readers=(*SUBMITTERS, REGISTRY, WORKSPACES, CLI, RESTORE),
     ttl=PRESENCE_TTL,
+    saved=Saved.NEVER,
     summary="The presence of gateways, with the dedicated ports that each has bound.",
 )
 PROBES = Bucket(
@@ -414,6 +439,7 @@ PROBES = Bucket(
     owner=MONITOR,
     writers=(MONITOR,),
     readers=(MONITOR, CLI),
+    saved=Saved.NEVER,
     summary="The last probe of each dependency.",
 )
 HEALTH = Bucket(
@@ -423,6 +449,7 @@ HEALTH = Bucket(
     owner=MONITOR,
     writers=(MONITOR,),
     readers=(GATEWAY, REGISTRY, MONITOR, CLI),
+    saved=Saved.NEVER,
     summary="The folded health of each agent.",
 )
 BUDGETS = Bucket(
@@ -452,6 +479,7 @@ CALLS = Bucket(
     writers=(GATEWAY,),
     readers=(GATEWAY, CLI),
     ttl=3600.0,
+    saved=Saved.NEVER,
     summary="Turns of handshake-era requests by session and request id, so that any replica can cancel them.",
 )
 SESSIONS = Bucket(
@@ -462,6 +490,7 @@ SESSIONS = Bucket(
     writers=(GATEWAY,),
     readers=(GATEWAY, CLI),
     ttl=86_400.0,
+    saved=Saved.NEVER,
     summary="Settings of handshake-era sessions, which hold for later requests at any replica.",
 )
 DATA_AGENTS = Bucket(
@@ -480,6 +509,7 @@ HEARTBEATS = Bucket(
     owner=POOL,
     writers=(POOL,),
     readers=(POOL, CLI),
+    saved=Saved.NEVER,
     summary="The last heartbeat of each data agent.",
 )
 PIPELINE_NAMES = Bucket(
@@ -537,6 +567,7 @@ PIPELINE_CACHE = Bucket(
     writers=(PIPELINES,),
     readers=(PIPELINES, CLI),
     ttl=3600.0,
+    saved=Saved.NEVER,
     summary='Answers of calls with `cache_backend: "shared"`, for at most an hour. Content.',
 )
 FLEET_AGENTS = Bucket(
@@ -558,6 +589,19 @@ FLEET_TASKS = Bucket(
     summary="Tasks that have ended, numbered within their agent's workspace. Content, kept until the agent is deleted.",
 )
 
+HOLDS = Bucket(
+    "holds",
+    Template("{hold}"),
+    Hold,
+    owner=GATEWAY,
+    writers=(CLI, RESTORE),
+    readers=(*EXECUTORS, CLI, RESTORE),
+    saved=Saved.NEVER,
+    summary="Why no turn is executed: a restore writes it, and an operator releases it.",
+)
+RESTORE_HOLD = "restore"
+"""The key of the hold of a restore."""
+
 BUCKETS: tuple[
     Bucket[AgentDefinition]
     | Bucket[WorkerPresence]
@@ -576,7 +620,8 @@ BUCKETS: tuple[
     | Bucket[Suspension]
     | Bucket[CachedAnswer]
     | Bucket[FleetAgent]
-    | Bucket[FleetTask],
+    | Bucket[FleetTask]
+    | Bucket[Hold],
     ...,
 ] = (
     AGENTS,
@@ -598,6 +643,7 @@ BUCKETS: tuple[
     PIPELINE_CACHE,
     FLEET_AGENTS,
     FLEET_TASKS,
+    HOLDS,
 )
 
 READ_AGENT = Question(

@@ -6,6 +6,7 @@ Subjects are built and parsed here and nowhere else; every id in one is checked 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 from pallas_contracts.errors import Rejected
@@ -59,12 +60,32 @@ class Template:
         return found.groupdict() if found else None
 
 
+class Saved(IntEnum):
+    """When a backup saves a stream or bucket, in this order. What refers to a turn is saved before the turn.
+
+    The databases are saved between `CHANGES` and `TABLES`. The reasons are in docs/adr/0022.
+    """
+
+    NEVER = 0
+    """It expires within a day or is made again: presence, probes, caches."""
+    CHANGES = 1
+    """Copies of what databases have, which send what is missing."""
+    TABLES = 2
+    """Entries, of which some refer to turns."""
+    QUEUE = 3
+    LOG = 4
+    """Later than the queue: what became of a turn in the queue is known."""
+    BEHIND = 5
+    """What the queue and the log refer to."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A JetStream stream. Times are seconds.
 
     `owner` declares it; every other service waits until it exists. `live` is the prefix under which stored messages are
-    republished. `removers` may remove messages from it, `counters` may ask how many there are.
+    republished. `removers` may remove messages from it, `counters` may ask how many there are. `saved` says when a
+    backup saves it.
     """
 
     name: str
@@ -79,14 +100,15 @@ class Stream:
     live: str | None = None
     removers: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    saved: Saved = Saved.BEHIND
 
 
 @dataclass(frozen=True)
 class Bucket[M: Message]:
     """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire.
 
-    Only `writers` may write it, and only `readers` may read it. `reads` makes a value of a key's ids and its bytes;
-    None: the bytes are validated as `message`.
+    Only `writers` may write it, and only `readers` may read it. `saved` says when a backup saves it. `reads` makes a
+    value of a key's ids and its bytes; None: the bytes are validated as `message`.
     """
 
     name: str
@@ -98,6 +120,7 @@ class Bucket[M: Message]:
     summary: str
     ttl: float | None = None
     reads: Callable[[Mapping[str, str], bytes], M] | None = None
+    saved: Saved = Saved.TABLES
 
     def read(self, key: str, data: bytes) -> M:
         """The value under a key.

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, STREAMS
-from pallas_contracts.contract import Stream
+from pallas_contracts.contract import Saved, Stream
 from pallas_contracts.message import Message
 from pallas_contracts.turns import TURN_ERRORS
 
@@ -99,11 +99,13 @@ def _streams() -> Iterator[str]:
             stream.retention,
             _seconds(stream.max_age),
             _per_subject(stream),
+            _saved(stream.saved),
             stream.summary,
         )
         for stream in STREAMS
     ]
-    yield from _table("Streams", ("stream", "declared by", "retention", "kept", "per subject", ""), rows)
+    columns = ("stream", "declared by", "retention", "kept", "per subject", "in backups", "")
+    yield from _table("Streams", columns, rows)
 
 
 def _per_subject(stream: Stream) -> str:
@@ -155,11 +157,12 @@ def _buckets() -> Iterator[str]:
             ", ".join(bucket.writers),
             ", ".join(bucket.readers),
             _seconds(bucket.ttl),
+            _saved(bucket.saved),
             bucket.summary,
         )
         for bucket in BUCKETS
     ]
-    columns = ("bucket", "key", "message", "declared by", "written by", "read by", "kept", "")
+    columns = ("bucket", "key", "message", "declared by", "written by", "read by", "kept", "in backups", "")
     yield from _table("Buckets", columns, rows)
 
 
@@ -231,6 +234,10 @@ def _seconds(seconds: float | None) -> str:
     if seconds is None:
         return "always"
     return f"{seconds / _DAY:g} days" if seconds >= _DAY else f"{seconds:g} s"
+
+
+def _saved(when: Saved) -> str:
+    return "no" if when is Saved.NEVER else "yes"
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

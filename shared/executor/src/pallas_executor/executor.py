@@ -28,6 +28,7 @@ from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import Metrics
 from pallas_executor.running import Running
@@ -70,6 +71,7 @@ class Executor:
     metrics: Metrics
     taking: TakeTurn
     pull_seconds: float
+    holding: Holding
     puller: TurnPuller = field(init=False)
     http: None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,7 +83,17 @@ class Executor:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
-        self.puller = TurnPuller(self.bus, self.slots.room, self.take, self.pull_seconds)
+        self.puller = TurnPuller(self.bus, self._room, self.take, self.pull_seconds)
+        self.holding.on_change = self._hold_changed
+
+    def _room(self, key: str) -> int:
+        return self.slots.room(key) if self.holding.why is None else 0
+
+    def _hold_changed(self) -> None:
+        why = self.holding.why
+        log.warning("no turns are taken", extra={"reason": why}) if why is not None else log.info("turns are taken")
+        self.presence_changed.set()
+        self.bus.spawn(self.puller.refill())
 
     def replace(self, agents: Iterable[HostedAgent]) -> None:
         """Replace hosted agents by these; turns that run keep the agents they started with."""
@@ -139,8 +151,8 @@ class Executor:
         return AgentReadAnswer(result=await agent.runtime.read(question))
 
     def take(self, key: str, delivery: Delivery) -> bool:
-        """Start a delivered turn; False when there is no slot for it."""
-        if not self.slots.take(key):
+        """Start a delivered turn; False when there is no slot for it, or no turn is taken."""
+        if self.holding.why is not None or not self.slots.take(key):
             return False
         self.idle.clear()
         name = f"{key} at {delivery.position}"
@@ -192,6 +204,7 @@ class Executor:
             self.presence_changed.clear()
             failed = islice(troubles.failed().items(), MANY)
             stdio = islice(troubles.stdio().items(), MANY)
+            held = self.holding.why
             presence = WorkerPresence(
                 worker=self.bus.instance,
                 slots=self.slots.total,
@@ -200,6 +213,7 @@ class Executor:
                 failed={agent: line(why) for agent, why in failed},
                 troubles=dict(islice(troubles.agents().items(), MANY)),
                 stdio={key: why and line(why) for key, why in stdio},
+                held=held and line(held),
                 at=utc_now(),
             )
             await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)
@@ -220,26 +234,29 @@ async def execute_turns(
     content_seconds: float,
     keep_key: SealKey | None = None,
     pull_seconds: float = PULL_EXPIRES,
+    hold: bool = False,
 ) -> AsyncGenerator[Executor]:
     """Be ready to execute turns inside the block: `slots` at a time. Leaving it naks what still runs.
 
     Content is kept for `content_seconds` after a turn's end. With `keep_key`, what failed turns were asked is sealed
     and kept for as long as their agents say. A pull request, of which each agent has one, waits for `pull_seconds` at
-    the broker.
+    the broker. With `hold` no turn is taken, and neither while a restore holds them.
     """
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, content_seconds, metrics)
     keep = KeepFailed(bus, keep_key)
     taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics, keep)
-    executor = Executor(bus, Slots(slots, lambda: len(agents)), running, agents, metrics, taking, pull_seconds)
-    metrics.watch(executor.slots)
-    reread = partial(running.reread, bus)
+    free, reread = Slots(slots, lambda: len(agents)), partial(running.reread, bus)
     async with (
+        watch_holds(bus, by_setting=hold) as holding,
         # Gateways nak the turns of an executor that sends no heartbeats.
         send_heartbeats(access, process.instance, service=bus.service) as heartbeats_lost,
         process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):
+        executor = Executor(bus, free, running, agents, metrics, taking, pull_seconds, holding)
+        metrics.watch(free, lambda: holding.why is not None)
+        process.probes.notes["turns"] = lambda: holding.why
         bus.on_reconnect(reread)
         await executor.start()
         keeping = process.vital(bus.spawn(running.send_in_progress()))

@@ -1,5 +1,6 @@
 """The metrics of an executor: its slots, its attempts, and the turns that it ends."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,12 +19,14 @@ class Metrics:
     turns: EndedTurns
     _slots: Gauge
     _busy: Gauge
+    _held: Gauge
     _waited: ByAgent[Histogram]
     _attempts: ByAgent[Counter]
     _letters: ByAgent[Counter]
 
-    def watch(self, slots: Slots) -> None:
-        """Report these slots at every scrape."""
+    def watch(self, slots: Slots, held: Callable[[], bool]) -> None:
+        """Report these slots, and whether turns are held, at every scrape."""
+        self._held.set_function(held)
         self._slots.set_function(lambda: slots.total)
         self._busy.set_function(lambda: slots.busy)
 
@@ -58,6 +61,11 @@ def make_metrics(registry: CollectorRegistry, turns: EndedTurns | None = None) -
         turns or EndedTurns(registry, agents),
         Gauge("pallas_worker_slots", "Turns that the worker may run at a time", registry=registry),
         Gauge("pallas_worker_busy_slots", "Turns that the worker runs", registry=registry),
+        Gauge(
+            "pallas_turns_held",
+            "1 while the worker takes no turns, because of a restore or PALLAS_HOLD",
+            registry=registry,
+        ),
         agents.keep(waited),
         agents.keep(attempts, "first", "again"),
         agents.keep(letters, "undecodable", "worker_lost"),

@@ -47,6 +47,7 @@ ABSENT_KEPT = 30.0
 _GENERATION_KEPT, _ASKED_KEPT = 3600.0, 60.0
 """Lifetime of a generation that a writer or a reader has made, in seconds: longer than any fill takes."""
 _PARSED = 10_000
+_SCANNED = "1000"
 
 _record: TypeAdapter[Record] = TypeAdapter(Record)
 
@@ -174,6 +175,25 @@ class LookupCache:
         if not await self._ask(self._refresh(_pairs(kept), values)):
             log.info("entries had lost their tombstones and were invalidated again", extra={"version": version})
 
+    async def clear(self) -> None:
+        """Forget all rows, with the epoch, so that what was read before cannot be filled in afterwards.
+
+        For a database that was restored to an older state. Used tokens stay used.
+
+        Raises:
+            Unavailable: Redis does not answer, or `check` refuses it.
+        """
+        await self._be_checked()
+        # From here on no reader can fill in what it read before.
+        await self._command("UNLINK", _EPOCH)
+        cursor, kept = "0", (_LIFE, f"{PREFIX}:jti:")
+        while True:
+            cursor, names = await self._command("SCAN", cursor, "MATCH", f"{PREFIX}:*", "COUNT", _SCANNED)
+            if gone := [name for name in names if not name.startswith(kept)]:
+                await self._command("UNLINK", *gone)
+            if str(cursor) == "0":
+                return
+
     async def use_up(self, jti: str, issued_at: float, seconds: float) -> bool:
         """Mark a token as used, for so many seconds. False if it was used before, or was issued before Redis started.
 
@@ -215,7 +235,7 @@ class LookupCache:
         await connection.on_connect()
         self._connected += 1
 
-    async def _command(self, *words: str) -> Any:
+    async def _command(self, *words: str | int) -> Any:
         sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return await _answer(cast("Awaitable[object]", sent))
 

@@ -5,7 +5,7 @@ needs is there and it is not draining.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -38,6 +38,7 @@ def _registry() -> CollectorRegistry:
 class Probes:
     """The state of a process. `checks` maps a name to a function that returns None or what is missing.
 
+    `notes` are the same for what an operator should know of a process that is ready: `/readyz` shows them.
     `starting` is the reason of `/readyz` until the process has `started`. `revision` is the commit that it was built
     from. `json_metrics`: the application answers
     `/metrics` itself, unless the `Accept` header asks for text.
@@ -45,6 +46,7 @@ class Probes:
 
     metrics: CollectorRegistry = field(default_factory=_registry)
     checks: dict[str, Callable[[], str | None]] = field(default_factory=dict[str, Callable[[], str | None]])
+    notes: dict[str, Callable[[], str | None]] = field(default_factory=dict[str, Callable[[], str | None]])
     starting: str = "starting"
     started: bool = False
     draining: bool = False
@@ -59,14 +61,22 @@ class Probes:
         )
         built.labels(version(_PACKAGE), self.revision).set(1)
 
+    def noted(self) -> dict[str, str]:
+        """What an operator should know although the process is ready."""
+        return _answers(self.notes)
+
     def missing(self) -> dict[str, str]:
         """Why the process is not ready: empty when it is."""
         if self.draining:
             return {"process": "draining"}
         if not self.started:
             return {"process": self.starting}
-        answers = {name: check() for name, check in self.checks.items()}
-        return {name: answer for name, answer in answers.items() if answer is not None}
+        return _answers(self.checks)
+
+
+def _answers(checks: Mapping[str, Callable[[], str | None]]) -> dict[str, str]:
+    answers = {name: check() for name, check in checks.items()}
+    return {name: answer for name, answer in answers.items() if answer is not None}
 
 
 def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
@@ -85,6 +95,7 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
             case "/readyz":
                 missing = probes.missing()
                 body = {"status": "not ready", "missing": missing} if missing else {"status": "ok"}
+                body |= {"notes": notes} if (notes := probes.noted()) else {}
                 await _answer(send, 503 if missing else 200, json.dumps(body).encode(), "application/json")
             case "/metrics" if not probes.json_metrics or _wants_text(scope):
                 await _answer(send, 200, generate_latest(probes.metrics), CONTENT_TYPE_LATEST)

@@ -55,6 +55,8 @@ def fold(definition: AgentDefinition, needs: Needs, evidence: Evidence, *, slow:
     failed = [worker.failed[key] for worker in evidence.workers if key in worker.failed]
     if failed and not running:
         return Verdict("error", f"the agent failed to start: {failed[0]}", 0)
+    if running and all(worker.held for worker in running):
+        return Verdict("error", running[0].held, len(running))
     trouble = _least_trouble(key, running, evidence.workers)
     if trouble is not None and trouble.status == "error":
         return Verdict("error", trouble.reason, len(running))

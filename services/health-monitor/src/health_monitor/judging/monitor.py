@@ -217,4 +217,4 @@ class Monitor:
 
 
 def _hosting(presence: WorkerPresence) -> tuple[object, ...]:
-    return presence.agents, presence.failed, presence.troubles, presence.stdio
+    return presence.agents, presence.failed, presence.troubles, presence.stdio, presence.held

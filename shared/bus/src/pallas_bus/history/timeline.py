@@ -83,6 +83,7 @@ def timeline(turn: TurnHistory) -> list[Entry]:
             what = "waited for another worker" if taken_at is not None else "waits for another worker"
             entries.append(Entry(since, "queue", what, took))
     entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
+    entries += [Entry(it.at, "journal", f"{it.by} decided after a restore: {it.decision}") for it in turn.decided]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
     # Events have times in milliseconds. Entries of the same millisecond keep their order.

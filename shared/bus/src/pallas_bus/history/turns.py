@@ -15,7 +15,16 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, read_last, read_newest
 from pallas_bus.transport.traces import trace_of
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.backups import TurnDecided
+from pallas_contracts.catalog import (
+    KEPT_REQUEST,
+    TURN_CLAIM,
+    TURN_DECIDED,
+    TURN_LOG,
+    TURN_OUTCOME,
+    TURN_QUEUE,
+    TURN_REQUESTED,
+)
 from pallas_contracts.ids import check_token
 from pallas_contracts.turns import (
     AnyEvent,
@@ -66,7 +75,8 @@ class TurnHistory:
     """One turn as the log has it.
 
     `request` and `position` are those of its message in the queue, while it is there. `kept` is the kept request of a
-    turn that has ended. `trace` is the id of its trace. `attempts` are by number.
+    turn that has ended. `trace` is the id of its trace. `attempts` are by number. `decided` is what operators have
+    decided about it after a restore.
     """
 
     team: str
@@ -80,6 +90,7 @@ class TurnHistory:
     kept: TurnRequested | None = None
     trace: str | None = None
     joins: list[TurnJoined] = field(default_factory=list[TurnJoined])
+    decided: list[TurnDecided] = field(default_factory=list[TurnDecided])
 
     @property
     def ref(self) -> TurnRef:
@@ -180,6 +191,8 @@ class TurnHistory:
                     self.outcome = TurnOutcome.model_validate_json(record.data)
                 case "joined":
                     self.joins.append(TurnJoined.model_validate_json(record.data))
+                case "turn":
+                    self.decided.append(TurnDecided.model_validate_json(record.data))
                 case _:
                     pass
         except ValidationError:
@@ -238,6 +251,9 @@ async def read_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) 
     """
     check_token(turn_id, "turn")
     turn = fold(await _read_log(bus, turn_id, most_content)).get(turn_id)
+    if turn is not None:
+        async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_DECIDED.template), batch=1):
+            turn.take(record)
     if turn is None or turn.outcome is None:
         ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
         async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids)):

@@ -109,7 +109,7 @@ async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> 
     async def attempt() -> None:
         if thing.owner == bus.service:
             config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
-            await _create_or_update(bus, name, config)
+            await make_stream(bus, name, config)
         else:
             await _check_exists(bus, thing, name)
 
@@ -129,7 +129,12 @@ async def _check_exists(bus: Bus, thing: Stream | Bucket[Any], name: str) -> Non
         raise Unavailable(f"there is no stream {name!r}", code="no_stream")
 
 
-async def _create_or_update(bus: Bus, name: str, config: dict[str, Any]) -> None:
+async def make_stream(bus: Bus, name: str, config: dict[str, Any]) -> None:
+    """Create or update a stream. Services use `declare`; this is for whoever makes a stream that it does not own.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
     try:
         await bus.api(f"STREAM.CREATE.{name}", config)
     except Unavailable:

@@ -1,0 +1,107 @@
+"""Makes a backup of a running installation. The manifest is written last: without it there is no backup."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pyrage import x25519
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.snapshots import Snapshot, snapshot
+from pallas_cli.backup import databases
+from pallas_cli.backup.keys import fingerprints
+from pallas_cli.backup.manifest import MANIFEST, Kind, Manifest, Part, new_id, parts_in_order, path_of
+from pallas_cli.backup.sealing import Sealed, seal
+from pallas_cli.backup.store import Store
+from pallas_cli.refused import Refused
+
+type Say = Callable[[str], None]
+
+
+@dataclass
+class Creating:
+    """Makes one backup in `store`, to be opened by any of `recipients`. `urls` are the databases by name."""
+
+    bus: Bus
+    urls: Mapping[str, str]
+    store: Store
+    recipients: Sequence[x25519.Recipient]
+    secrets: Path
+    say: Say
+    _parts: list[Part] = field(default_factory=list[Part])
+    _absent: list[str] = field(default_factory=list[str])
+
+    async def create(self) -> Manifest:
+        """Save everything, and return the manifest.
+
+        What was written is removed again if something fails.
+
+        Raises:
+            Refused: a database or the store cannot be used.
+            Unavailable: the broker does not answer.
+        """
+        began = datetime.now(UTC)
+        backup = new_id(began)
+        keys = fingerprints(backup, self.secrets)
+        try:
+            for kind, name in parts_in_order():
+                await self._save(backup, kind, name)
+            manifest = Manifest(
+                id=backup,
+                release=version("pallas-cli"),
+                began_at=began,
+                ended_at=datetime.now(UTC),
+                recipients=tuple(map(str, self.recipients)),
+                parts=tuple(self._parts),
+                absent=tuple(self._absent),
+                keys=keys,
+            )
+            self._require_something(manifest)
+            text = manifest.model_dump_json(indent=2).encode()
+            await asyncio.to_thread(self.store.put, f"{backup}/{MANIFEST}", text)
+        except BaseException:
+            with suppress(Refused):
+                await asyncio.to_thread(self.store.remove, backup)
+            raise
+        return manifest
+
+    async def _save(self, backup: str, kind: Kind, name: str) -> None:
+        path, at = path_of(backup, kind, name), datetime.now(UTC)
+        if kind == "database":
+            if (url := self.urls.get(name)) is None:
+                self._absent.append(name)
+                return
+            sealed = await seal(self.store, path, self.recipients, lambda sink: databases.dump(url, sink))
+            self._saved(_part(kind, name, at, sealed))
+            return
+        async with snapshot(self.bus, name) as taken:
+            if taken is None:
+                self._absent.append(name)
+                return
+            sealed = await seal(self.store, path, self.recipients, lambda sink: _write(taken, sink))
+            stream = {"config": dict(taken.stream.config), "state": dict(taken.stream.state)}
+            self._saved(_part(kind, name, at, sealed, stream))
+
+    def _saved(self, part: Part) -> None:
+        self._parts.append(part)
+        messages = f"{part.messages} messages, " if part.messages is not None else ""
+        self.say(f"saved {part.kind} {part.name}: {messages}{part.size} B")
+
+    def _require_something(self, manifest: Manifest) -> None:
+        if not any(part.kind == "stream" for part in manifest.parts):
+            raise Refused("the broker has no stream of Pallas; is this the right one?", code=1)
+
+
+async def _write(taken: Snapshot, sink: BinaryIO) -> None:
+    async for chunk in taken.chunks():
+        await asyncio.to_thread(sink.write, chunk)
+
+
+def _part(kind: Kind, name: str, at: datetime, sealed: Sealed, stream: dict[str, Any] | None = None) -> Part:
+    size, digest = sealed.size, sealed.sha256
+    return Part(kind=kind, name=name, saved_at=at, size=size, sha256=digest, plain=sealed.plain, stream=stream)

@@ -1,0 +1,59 @@
+"""Fingerprints of the keys that a backup needs: they say whether a key is the same, and nothing else about it.
+
+The keys themselves are never in a backup. Keep them, and the identity that opens backups, somewhere else.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pallas_cli.refused import Refused
+
+KEYS = {"fernet-keys": "PALLAS_FERNET_KEYS", "secret-key": "PALLAS_SECRET_KEY", "log-key": "PALLAS_LOG_KEY"}
+"""The variable of each key, by the name of its file in the folder of secrets."""
+
+LOST_WITHOUT = {
+    "fernet-keys": "the signing keys in team_lifecycle cannot be opened, so no team's JWT is accepted",
+    "secret-key": "the JWTs of teams in workspaces cannot be opened",
+    "log-key": "a call that is repeated with its idempotency key is not recognised, and is executed again",
+}
+
+
+def fingerprints(backup: str, folder: Path) -> dict[str, str | None]:
+    """The fingerprint of each key, None for one that is not here. They differ from backup to backup.
+
+    Raises:
+        Refused: a variable is invalid.
+    """
+    return {name: _fingerprint(backup, key) if (key := _find(name, folder)) else None for name in KEYS}
+
+
+def differences(backup: str, kept: Mapping[str, str | None], folder: Path) -> Iterator[str]:
+    """What is wrong with the keys here: a sentence for each key of the backup that is missing or another one."""
+    here = fingerprints(backup, folder)
+    for name, wanted in kept.items():
+        if wanted is None or name not in KEYS or here[name] == wanted:
+            continue
+        state = "is missing" if here[name] is None else "is another one than at the backup"
+        yield f"{folder / name} (or {KEYS[name]}) {state}: {LOST_WITHOUT[name]}"
+
+
+def _find(name: str, folder: Path) -> str:
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import value_of
+
+    try:
+        if given := value_of(os.environ, KEYS[name]):
+            return given.strip()
+    except Rejected as error:
+        raise Refused(f"{KEYS[name]}: {error.message}") from error
+    try:
+        return (folder / name).read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _fingerprint(backup: str, key: str) -> str:
+    """Slow on purpose: a key that a person chose must not be found by trying."""
+    return hashlib.scrypt(key.encode(), salt=backup.encode(), n=2**14, r=8, p=1, dklen=16).hex()

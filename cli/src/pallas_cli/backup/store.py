@@ -1,0 +1,125 @@
+"""Where backups are: a folder, or an object store such as S3, with the settings that obstore reads (`AWS_...`)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from pallas_cli.backup.manifest import MANIFEST, Manifest
+from pallas_cli.private_files import PRIVATE_FOLDER
+from pallas_cli.refused import Refused
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+_ERRORS = (BaseError, OSError)
+_PATIENCE: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+"""With its own settings a store that does not answer would be asked for three minutes."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store; `where` is its address. Made by `open_store`."""
+
+    where: str
+    objects: ObjectStore
+
+    def put(self, path: str, content: Iterator[bytes] | bytes) -> None:
+        """Store a file. It is there as a whole or not at all.
+
+        Raises:
+            Refused: the store cannot be written.
+        """
+        try:
+            obstore.put(self.objects, path, content)
+        except BrokenPipeError:  # of what writes the content
+            raise
+        except _ERRORS as error:
+            raise self._refused("write", path, error) from error
+
+    def get(self, path: str) -> Iterator[bytes]:
+        """The chunks of a file.
+
+        Raises:
+            Refused: it does not exist, or the store cannot be read.
+        """
+        try:
+            yield from map(bytes, obstore.get(self.objects, path).stream())
+        except _ERRORS as error:
+            raise self._refused("read", path, error) from error
+
+    def finished(self) -> list[str]:
+        """The ids of all backups, the oldest first. What has no manifest is none.
+
+        Raises:
+            Refused: the store cannot be read.
+        """
+        return sorted(path.partition("/")[0] for path in self._files() if path.endswith(f"/{MANIFEST}"))
+
+    def unfinished(self) -> list[str]:
+        """The ids of what was begun and has no manifest."""
+        begun = {path.partition("/")[0] for path in self._files() if "/" in path}
+        return sorted(begun.difference(self.finished()))
+
+    def manifest(self, backup: str) -> Manifest:
+        """The manifest of a backup.
+
+        Raises:
+            Refused: there is no such backup, or its manifest cannot be read.
+        """
+        path = f"{backup}/{MANIFEST}"
+        try:
+            text = b"".join(map(bytes, obstore.get(self.objects, path).stream()))
+            return Manifest.model_validate_json(text)
+        except FileNotFoundError as error:
+            raise Refused(f"{self.where} has no backup {backup!r}") from error
+        except _ERRORS as error:
+            raise self._refused("read", path, error) from error
+        except ValueError as error:
+            raise Refused(f"{self.where}: the manifest of {backup!r} is damaged, or of a later release") from error
+
+    def remove(self, backup: str) -> None:
+        """Remove a backup, or what is left of one: the manifest first, so that no half of it counts as one.
+
+        Raises:
+            Refused: the store cannot be written.
+        """
+        manifest = f"{backup}/{MANIFEST}"
+        try:
+            files = self._files(backup)
+            for path in sorted(files, key=lambda path: path != manifest):
+                obstore.delete(self.objects, path)
+        except _ERRORS as error:
+            raise self._refused("remove", backup, error) from error
+
+    def _files(self, backup: str | None = None) -> set[str]:
+        try:
+            return {each["path"] for each in obstore.list(self.objects, backup).collect()}
+        except _ERRORS as error:
+            raise self._refused("list", backup or "", error) from error
+
+    def _refused(self, verb: str, path: str, error: Exception) -> Refused:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        return Refused(f"cannot {verb} {path or 'backups'} in {self.where}: {why}", code=1)
+
+
+def open_store(where: str) -> Store:
+    """Open the store at an address such as `s3://bucket/prefix`, or in a folder, which is made if it is missing.
+
+    Raises:
+        Refused: the address is of no known kind, or settings are missing.
+    """
+    try:
+        if "://" in where:
+            local = where.startswith(("file:", "memory:"))
+            return Store(where, from_url(where) if local else from_url(where, retry_config=_PATIENCE))
+        Path(where).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        return Store(where, LocalStore(Path(where).absolute()))
+    except (*_ERRORS, ValueError, TypeError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Refused(f"{where}: backups cannot be stored there: {why}") from error

@@ -1,0 +1,135 @@
+"""`pallas backup`: save an installation while it runs, and restore it."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
+
+app = typer.Typer(no_args_is_help=True, help="Backups of an installation, made while it runs.")
+
+Where = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="PALLAS_BACKUP_STORE",
+        help="Where backups are: a folder, or an address such as s3://bucket/prefix (settings: AWS_...).",
+    ),
+]
+Postgres = Annotated[
+    str | None,
+    typer.Option(
+        "--postgres",
+        envvar="PALLAS_POSTGRES_URL",
+        show_envvar=True,
+        help="Address of the Postgres server. Each service may have its own: PALLAS_WORKSPACES_POSTGRES_URL and so on.",
+    ),
+]
+Identity = Annotated[
+    Path | None,
+    typer.Option("--identity", envvar="PALLAS_BACKUP_IDENTITY_FILE", help="File with the identity that opens backups."),
+]
+Backup = Annotated[str, typer.Argument(metavar="BACKUP", help="Id of the backup, or `latest`.")]
+Keep = Annotated[int, typer.Option(min=1, help="Number of backups to keep.")]
+
+
+@app.command()
+def key(
+    out: Annotated[Path, typer.Option("--out", help="File to write the identity to. Keep it away from the platform.")],
+) -> None:
+    """Make a key for backups: write the identity that opens them, print the public key that makes them."""
+    from pallas_cli.backup.identities import make_identity
+
+    print(make_identity(out))
+
+
+@app.command()
+def create(
+    store: Where,
+    recipient: Annotated[
+        list[str] | None,
+        typer.Option(envvar="PALLAS_BACKUP_RECIPIENT", help="Public key of whoever may open it. May be repeated."),
+    ] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Remove all but this number of backups afterwards.")] = None,
+    no_databases: Annotated[bool, typer.Option("--no-databases", help="Save the broker only.")] = False,
+    nats: NatsUrl = None,
+    postgres: Postgres = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Save all streams, buckets and databases, encrypted. Prints the backup's id."""
+    from pallas_cli.backup import commands
+    from pallas_cli.backup.target import running
+    from pallas_cli.stack.data import SECRETS
+    from pallas_contracts.catalog import BACKUP
+
+    installation = running(nats, postgres, data, user=BACKUP, without=no_databases)
+    asyncio.run(commands.create(store, recipient or (), installation, data / SECRETS, keep, as_json=as_json))
+
+
+@app.command("list")
+def list_backups(store: Where, as_json: AsJson = False) -> None:
+    """List backups, the oldest first. What was interrupted is not listed."""
+    from pallas_cli.backup import commands
+
+    commands.show_list(store, as_json=as_json)
+
+
+@app.command()
+def verify(
+    store: Where,
+    backup: Backup = "latest",
+    identity: Identity = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Check every file of a backup, that it can be opened (with --identity), and that the keys are here."""
+    from pallas_cli.backup import commands
+    from pallas_cli.stack.data import SECRETS
+
+    asyncio.run(commands.check(store, backup, identity, data / SECRETS, as_json=as_json))
+
+
+@app.command()
+def restore(
+    store: Where,
+    backup: Backup,
+    identity: Identity = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace what the installation has.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that what is replaced is lost.")] = False,
+    ignore_keys: Annotated[
+        bool, typer.Option("--ignore-keys", help="Restore although keys are missing or others than at the backup.")
+    ] = False,
+    no_databases: Annotated[
+        bool, typer.Option("--no-databases", help="Restore the broker only; the databases stay as they are.")
+    ] = False,
+    replicas: Annotated[int, typer.Option(min=1, max=5, help="Replicas of each stream, until its owner starts.")] = 1,
+    nats: NatsUrl = None,
+    postgres: Postgres = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a backup. Everything but the broker and Postgres is stopped before; no turn is executed afterwards.
+
+    Without --nats the backup is restored into the data folder of a stack that does not run.
+    """
+    from pallas_cli.backup.run_restore import RestoreOptions
+    from pallas_cli.backup.run_restore import restore as run
+
+    options = RestoreOptions(nats, postgres, data, replace, yes, ignore_keys, no_databases, replicas)
+    asyncio.run(run(store, backup, identity, options, as_json=as_json))
+
+
+@app.command()
+def prune(
+    store: Where,
+    keep: Keep,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove all but the newest backups, and what was interrupted more than a day ago."""
+    from pallas_cli.backup import commands
+
+    commands.remove_old(store, keep, dry=dry_run, as_json=as_json)

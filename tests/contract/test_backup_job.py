@@ -6,14 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from deploy.make_secrets import make_secrets
 from tests.contract.test_docs import fault_of
 from tests.contract.tree import ROOT
 from tests.debian_tools import tool
-from tests.deployment.kubernetes import OVERLAYS, VERSION, container, variables
+from tests.deployment.kubernetes import NEWEST, OLDEST, OVERLAYS, container, variables
+from tests.deployment.schemas import accept
 
 from pallas_contracts.catalog import DATABASES
 
@@ -47,7 +47,8 @@ def test_the_component_builds_and_every_object_of_it_fits_its_schema(deploy: Pat
     added = [each for each in built(deploy, overlay) if each["metadata"]["name"] in names]
     assert {each["kind"] for each in added} == {"CronJob", "ServiceAccount", "NetworkPolicy"}
     for each in added:
-        kubernetes_validate.validate(each, VERSION, strict=True)
+        for version in (OLDEST, NEWEST):
+            accept(each, version)
 
 
 def test_the_job_has_no_privileges_no_identity_and_only_secrets_that_are_made(deploy: Path, tmp_path: Path) -> None:

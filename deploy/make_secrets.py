@@ -5,7 +5,8 @@ follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
 
 The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
 as another user. Passwords of accounts are stored beside the hashes that services get. `coder-token` is a placeholder:
-only a Coder gives tokens that it accepts.
+only a Coder gives tokens that it accepts. `keep-key`, with which operators open what failed turns were asked, is a link
+to a file that only they can read: kubectl ignores links, so the key stays outside of the cluster.
 """
 
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 
+from pallas_bus.turnlog.content.sealed import new_open_key, open_key, seal_key_of
 from pallas_cli import private_files
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import READABLE, BrokerFolder
@@ -52,6 +54,9 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
     for account in ACCOUNTS:
         password = kept(f"{account}-password", _random)
         kept(f"{account}-password-hash", lambda p=password: PasswordHasher().hash(p))
+    opens = open_key(private_files.kept(folder / "operators" / "keep-key", new_open_key))
+    kept("keep-public-key", lambda: seal_key_of(opens))
+    _link(folder / "keep-key", folder / "operators" / "keep-key")
     return [*made, *_configure_broker(folder, team)]
 
 

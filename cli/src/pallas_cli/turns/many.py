@@ -7,14 +7,12 @@ from contextlib import suppress
 
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_last
-from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.confirming import by_agent, confirm, counts_text, turns_text
 from pallas_cli.turns.selection import ENDED, UNDER_WAY, Selection, select
-from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome
 
 _AT_ONCE = 16
@@ -56,13 +54,11 @@ def _cancelled(turn: TurnHistory, ended: dict[str, TurnOutcome]) -> dict[str, st
 
 async def _outcomes(bus: Bus, turns: Sequence[TurnHistory]) -> dict[str, TurnOutcome]:
     """The outcomes of these turns, as far as they have one within `_TIMEOUT`."""
-    subjects, found = [turn.ref.on(TURN_OUTCOME.template) for turn in turns], dict[str, TurnOutcome]()
+    found = dict[str, TurnOutcome]()
     with suppress(TimeoutError):
         async with asyncio.timeout(_TIMEOUT):
             while len(found) < len(turns):
-                records = await read_last(bus, TURN_LOG.name, *subjects)
-                outcomes = (TurnOutcome.model_validate_json(record.data) for record in records)
-                found = {outcome.turn_id: outcome for outcome in outcomes}
+                found = await stored_outcomes(bus, [turn.ref for turn in turns])
                 await asyncio.sleep(_LOOK)
     return found
 

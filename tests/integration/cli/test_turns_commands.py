@@ -136,7 +136,7 @@ async def test_the_list_can_be_filtered(platform: Bus, printed: Printed) -> None
     await attempt_of(platform, turn_requested("red"))
     await show(platform, team="blue")
     head, *rows = printed().splitlines()
-    assert head.split() == ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
+    assert head.split() == ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
     assert [row.split()[0] for row in rows] == [over.turn_id]
     assert await listed(platform, printed, state="completed") == [over.turn_id]
     await show(platform, state="failed")

@@ -13,7 +13,7 @@ from pallas_cli.moments import since_words, span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
-from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, money_text, total_of
+from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
 from pallas_teams import TeamFaults
 from pallas_teams.prices import PriceTable, load_prices
@@ -22,7 +22,7 @@ NAMES: Mapping[str, Callable[[TurnEvents, ModelCalled], str]] = {
     "team": lambda message, _call: message.team,
     "agent": lambda message, call: f"{message.team}/{call.agent}",
     "caller": lambda _message, call: call.caller or "unknown",
-    "model": lambda _message, call: f"{call.provider}.{call.model}" if call.provider != call.model else call.model,
+    "model": lambda _message, call: model_ref(call.provider, call.model),
     "day": lambda message, call: spending_of(message.team, call).day,
 }
 """By what calls can be added up. A sub-agent counts by itself."""

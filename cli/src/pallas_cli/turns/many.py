@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
@@ -30,7 +31,7 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     states = counts_text(turn.state for turn in turns)
     lines = [f"{turns_text(len(turns))} to cancel{f' ({states}), of: {by_agent(turns)}' if turns else ''}"]
     confirm(lines, "Cancel them, for good?", yes=confirmed or not turns, as_json=as_json)
-    await _each(turns, lambda turn: _cancel(bus, turn))
+    await for_each(turns, lambda turn: _cancel(bus, turn), at_once=_AT_ONCE)
     ended = await _outcomes(bus, turns)
     if as_json:
         print(json.dumps({"cancelled": [_cancelled(turn, ended) for turn in turns]}, indent=2))
@@ -72,7 +73,7 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     turns = [turn for turn in await select(bus, selection, ENDED) if turn.outcome is not None]
     lines = [f"{turns_text(len(turns))} to forget{f', of: {by_agent(turns)}' if turns else ''}"]
     confirm(lines, "Erase their content, for good?", yes=confirmed or not turns, as_json=as_json)
-    erased = await _each(turns, lambda turn: erase_content(bus, turn.ref))
+    erased = await for_each(turns, lambda turn: erase_content(bus, turn.ref), at_once=_AT_ONCE)
     if as_json:
         rows = [erased_row(turn.turn_id, each) for turn, each in zip(turns, erased, strict=True)]
         print(json.dumps({"forgotten": rows, "under_way": []}, indent=2))
@@ -84,14 +85,3 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
 def erased_row(turn_id: str, erased: Erased) -> dict[str, object]:
     """What was erased of a turn, as plain values."""
     return {"turn": turn_id, "messages": erased.messages, "parts": erased.parts, "dead_letter": erased.original}
-
-
-async def _each[T](turns: Sequence[TurnHistory], do: Callable[[TurnHistory], Awaitable[T]]) -> list[T]:
-    """Call `do` with every turn, `_AT_ONCE` at a time."""
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(turn: TurnHistory) -> T:
-        async with limit:
-            return await do(turn)
-
-    return await asyncio.gather(*map(one, turns))

@@ -135,6 +135,11 @@ def total_of(entries: Iterable[Spending]) -> Spending:
     return total
 
 
+def model_ref(provider: str, model: str) -> str:
+    """A model as team folders and price tables name it: `openai.gpt-5`, or `offline`."""
+    return model if provider in ("", model) else f"{provider}.{model}"
+
+
 def day_of(moment: datetime) -> str:
     """The day of a moment, as `2026-11-25`."""
     return moment.astimezone(UTC).date().isoformat()

@@ -82,7 +82,7 @@ class Execution:
     @property
     def caller(self) -> str:
         """Who called, as `type:id`."""
-        return f"{self.principal.type}:{self.principal.id}"
+        return self.principal.label
 
     def document(self) -> JsonObject:
         """The execution as JSON: times are ISO 8601, durations milliseconds."""
@@ -229,7 +229,7 @@ class Executions:
             if user_of(label) != user_of(caller.label):
                 return _Wanted(principal="", conversation=None)
         else:
-            principal = f"{who.type}:{who.id}"
+            principal = who.label
         kind = "peer" if principal is None and caller.scope < Scope.ADMIN else None
         return _Wanted(principal, self.key.conversation(label) if label is not None else None, kind)
 
@@ -295,7 +295,7 @@ class _Wanted:
         claim = message.claim
         if not isinstance(claim, Claimed) or claim.principal is None or claim.tool not in TOOLS:
             return None
-        caller = f"{claim.principal.type}:{claim.principal.id}"
+        caller = claim.principal.label
         if (
             self.principal not in (None, caller)
             or self.kind not in (None, claim.principal.type)

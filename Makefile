@@ -113,12 +113,12 @@ fmt: $(INSTALLED)
 docs: $(MKDOCS)
 	@.tools/docs/env/bin/python docs/site/build.py
 
-## gen          write the generated documents and schemas again
+## gen          write the generated documents, schemas and Helm templates again
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
 	@$(RUN) python -m docs.site.reference
-	@! command -v kubectl >/dev/null || $(RUN) python -m deploy.helm.generate
+	@$(RUN) python -m deploy.helm.generate
 
 # In an environment of its own: its dependencies are not ours.
 $(FAST_AGENT): $(INSTALLED)

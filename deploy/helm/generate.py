@@ -1,21 +1,19 @@
 """Generates the templates of the Helm chart from the overlay `production`, the only source of manifests.
 
-Run `python -m deploy.helm.generate` in the repository after a change of deploy/k8s, with kubectl on PATH. What the
-overlay gives as an example (images, addresses, networks) and what operators choose (replicas, resources, storage) is a
-value. With the chart's own values, `helm template` prints the overlay again; a test compares them. `values.yaml`, its
-schema and `templates/ingress.yaml`, which the overlay does not have, are written by hand.
+`make gen` runs it, with the kubectl of the tests. What the overlay gives as an example (images, addresses, networks)
+and what operators choose (replicas, resources, storage) is a value. With the chart's own values, `helm template` prints
+the overlay again; a test compares them. `values.yaml`, its schema and `templates/ingress.yaml`, which the overlay does
+not have, are written by hand.
 """
 
 import sys
 from pathlib import Path
 
-import yaml
 from deploy.helm.templated import Object, template_of
-
-from pallas_cli.k8s.kubectl import kubectl
+from tests.debian_tools import NotFetched
+from tests.deployment.kubernetes import built
 
 ROOT = Path(__file__).parents[2]
-OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "production"
 TEMPLATES = Path("deploy/helm/pallas/templates")
 BY_HAND = "ingress.yaml"
 
@@ -62,5 +60,16 @@ def write(manifests: list[Object], root: Path = ROOT) -> None:
         sys.stdout.write(f"{path}\n")
 
 
+def main() -> int:
+    """Generate all templates; 1 if kubectl, which builds the overlay, cannot be had."""
+    try:
+        manifests = built("production")
+    except NotFetched as error:
+        sys.stderr.write(f"The Helm chart is not generated again: {error}\n")
+        return 1
+    write(manifests)
+    return 0
+
+
 if __name__ == "__main__":
-    write(list(yaml.safe_load_all(kubectl("kustomize", str(OVERLAY)))))
+    sys.exit(main())

@@ -56,7 +56,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
 
 
 def test_the_templates_are_generated_from_the_overlay() -> None:
-    assert stale(built("production")) == [], "run: uv run python -m deploy.helm.generate"
+    assert stale(built("production")) == [], "run: make gen"
 
 
 def test_left_over_and_missing_templates_are_found(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ async def test_a_replay_is_listed_as_such(platform: Bus, printed: Printed) -> No
     await show(platform)
     head, *rows = printed().splitlines()
     assert head.split()[-2:] == ["replay", "of"]
-    assert "0" * 32 in {row.split()[-1] for row in rows}
+    assert sorted(row.split()[-1] for row in rows) == ["-", "0" * 32]
     await show(platform, as_json=True)
     assert {row["replay_of"] for row in json.loads(printed())} == {None, "0" * 32}
 

@@ -32,6 +32,7 @@ from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import replay_many as engine
+from pallas_calls import replay_room
 from pallas_cli.deadletters.retry import retry_one_letter
 from pallas_cli.keep_key import find_keep_key, kept_seal_key
 from pallas_cli.refused import Refused
@@ -236,7 +237,7 @@ async def test_replays_wait_while_the_queue_of_their_agent_is_full(
         waited.append(next(states, 0))
         return type("State", (), {"waiting": waited[-1]})
 
-    monkeypatch.setattr(engine, "queue_state", state)
+    monkeypatch.setattr(replay_room, "queue_state", state)
     document = await stage.replay(named(old))
     assert [each["state"] for each in document["replays"]] == ["completed"] * 3
     assert waited == [9, 1, 0, 0, 0]

@@ -12,13 +12,12 @@ from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUDGETS, SPENDING
-from pallas_contracts.costs import NANOS, GrantedBudget, Spending, day_of, granted_budget, money_text
+from pallas_contracts.costs import GrantedBudget, Spending, day_of, granted_budget, total_of
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import is_token
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, caller_token
 
-_NOTHING = Spending(day="none", team="none", caller="")
 _TYPES: tuple[str, ...] = get_args(Principal.model_fields["type"].annotation)
 
 
@@ -111,11 +110,8 @@ def _spent(budget: GrantedBudget, entries: list[Spending]) -> Spending | None:
     """What was spent of it today; None for the budget of every one, which is not one sum."""
     if budget.kind == "every":
         return None
-    total = _NOTHING
-    for entry in entries:
-        if budget.name == (entry.team if budget.kind == "team" else caller_token(entry.caller)):
-            total = total.plus(entry)
-    return total
+    of_team = budget.kind == "team"
+    return total_of(it for it in entries if budget.name == (it.team if of_team else caller_token(it.caller)))
 
 
 def _document(budget: GrantedBudget, spent: Spending | None) -> dict[str, Any]:
@@ -136,5 +132,5 @@ def _limits(budget: GrantedBudget) -> str:
 def _parts(budget: GrantedBudget) -> Iterator[str]:
     if budget.tokens_per_day is not None:
         yield f"{budget.tokens_per_day:,} tokens"
-    if budget.money_per_day is not None:
-        yield money_text(round(budget.money_per_day * NANOS), budget.currency)
+    if budget.money is not None:
+        yield str(budget.money)

@@ -13,18 +13,16 @@ from pallas_cli.moments import since_words, span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
-from pallas_contracts.costs import NANOS, Spending, money_text
+from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
 from pallas_teams import TeamFaults
 from pallas_teams.prices import PriceTable, load_prices
-
-_NOTHING = Spending(day="none", team="none", caller="")
 
 NAMES: Mapping[str, Callable[[TurnEvents, ModelCalled], str]] = {
     "team": lambda message, _call: message.team,
     "agent": lambda message, call: f"{message.team}/{call.agent}",
     "caller": lambda _message, call: call.caller or "unknown",
-    "model": lambda _message, call: f"{call.provider}.{call.model}" if call.provider != call.model else call.model,
+    "model": lambda _message, call: model_ref(call.provider, call.model),
     "day": lambda message, call: spending_of(message.team, call).day,
 }
 """By what calls can be added up. A sub-agent counts by itself."""
@@ -57,11 +55,8 @@ async def show_costs(
     elif not rows:
         print_plain(f"No calls of models {since_words(since)}.")
     else:
-        total = _NOTHING
-        for each in sums.values():
-            total = total.plus(each)
         headers = [by, "calls", "input", "cached", "output", "cost", "unpriced calls"]
-        print_table(headers, [_cells(name, each) for name, each in [*rows, ("total", total)]])
+        print_table(headers, [_cells(name, each) for name, each in [*rows, ("total", total_of(sums.values()))]])
 
 
 def document_of(spent: Spending) -> dict[str, Any]:
@@ -105,7 +100,7 @@ async def _sums(
             if caller is None or caller in call.caller:
                 priced = call if prices is None else _priced(call, prices)
                 name = name_of(message, call)
-                sums[name] = sums.get(name, _NOTHING).plus(spending_of(message.team, priced))
+                sums[name] = sums.get(name, NO_SPENDING).plus(spending_of(message.team, priced))
     return sums
 
 

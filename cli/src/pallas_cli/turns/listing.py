@@ -1,6 +1,5 @@
 """Finds and lists turns."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
+from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_cli.costs.report import cost_text, document_of
 from pallas_cli.log_key import find_log_key
@@ -90,7 +90,8 @@ def row_of(turn: TurnHistory, replay: TurnHistory | None = None) -> dict[str, An
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
     """Print the latest turns that match, newest last, and which of them were executed again."""
     turns = await find_turns(bus, wanted, limit=limit)
-    found, spent = await find_replays(bus, turns), await _spent(bus, turns)
+    found = await find_replays(bus, turns)
+    spent = await for_each(turns, lambda turn: turn_spending(bus, turn.ref), at_once=_AT_ONCE)
     rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
     if as_json:
         print(
@@ -102,17 +103,6 @@ async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool)
         headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
         more = [name for name in ("replay of", "replay") if any(row[name.replace(" ", "_")] for row in rows)]
         print_table([*headers, *more], (_cells(row, each, more) for row, each in zip(rows, spent, strict=True)))
-
-
-async def _spent(bus: Bus, turns: list[TurnHistory]) -> list[Spending]:
-    """What each turn has spent."""
-    reading = asyncio.Semaphore(_AT_ONCE)
-
-    async def of(turn: TurnHistory) -> Spending:
-        async with reading:
-            return await turn_spending(bus, turn.ref)
-
-    return await asyncio.gather(*map(of, turns))
 
 
 def _cells(row: dict[str, Any], spent: Spending, more: list[str]) -> list[str]:

@@ -2,19 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_last
-from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.confirming import by_agent, confirm, counts_text, turns_text
 from pallas_cli.turns.selection import ENDED, UNDER_WAY, Selection, select
-from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome
 
 _AT_ONCE = 16
@@ -32,7 +31,7 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     states = counts_text(turn.state for turn in turns)
     lines = [f"{turns_text(len(turns))} to cancel{f' ({states}), of: {by_agent(turns)}' if turns else ''}"]
     confirm(lines, "Cancel them, for good?", yes=confirmed or not turns, as_json=as_json)
-    await _each(turns, lambda turn: _cancel(bus, turn))
+    await for_each(turns, lambda turn: _cancel(bus, turn), at_once=_AT_ONCE)
     ended = await _outcomes(bus, turns)
     if as_json:
         print(json.dumps({"cancelled": [_cancelled(turn, ended) for turn in turns]}, indent=2))
@@ -56,13 +55,11 @@ def _cancelled(turn: TurnHistory, ended: dict[str, TurnOutcome]) -> dict[str, st
 
 async def _outcomes(bus: Bus, turns: Sequence[TurnHistory]) -> dict[str, TurnOutcome]:
     """The outcomes of these turns, as far as they have one within `_TIMEOUT`."""
-    subjects, found = [turn.ref.on(TURN_OUTCOME.template) for turn in turns], dict[str, TurnOutcome]()
+    found = dict[str, TurnOutcome]()
     with suppress(TimeoutError):
         async with asyncio.timeout(_TIMEOUT):
             while len(found) < len(turns):
-                records = await read_last(bus, TURN_LOG.name, *subjects)
-                outcomes = (TurnOutcome.model_validate_json(record.data) for record in records)
-                found = {outcome.turn_id: outcome for outcome in outcomes}
+                found = await stored_outcomes(bus, [turn.ref for turn in turns])
                 await asyncio.sleep(_LOOK)
     return found
 
@@ -76,7 +73,7 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     turns = [turn for turn in await select(bus, selection, ENDED) if turn.outcome is not None]
     lines = [f"{turns_text(len(turns))} to forget{f', of: {by_agent(turns)}' if turns else ''}"]
     confirm(lines, "Erase their content, for good?", yes=confirmed or not turns, as_json=as_json)
-    erased = await _each(turns, lambda turn: erase_content(bus, turn.ref))
+    erased = await for_each(turns, lambda turn: erase_content(bus, turn.ref), at_once=_AT_ONCE)
     if as_json:
         rows = [erased_row(turn.turn_id, each) for turn, each in zip(turns, erased, strict=True)]
         print(json.dumps({"forgotten": rows, "under_way": []}, indent=2))
@@ -88,14 +85,3 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
 def erased_row(turn_id: str, erased: Erased) -> dict[str, object]:
     """What was erased of a turn, as plain values."""
     return {"turn": turn_id, "messages": erased.messages, "parts": erased.parts, "dead_letter": erased.original}
-
-
-async def _each[T](turns: Sequence[TurnHistory], do: Callable[[TurnHistory], Awaitable[T]]) -> list[T]:
-    """Call `do` with every turn, `_AT_ONCE` at a time."""
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(turn: TurnHistory) -> T:
-        async with limit:
-            return await do(turn)
-
-    return await asyncio.gather(*map(one, turns))

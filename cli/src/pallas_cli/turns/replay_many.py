@@ -11,6 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import choose_replays
 from pallas_calls.replay_many import ManyReplays
+from pallas_calls.replay_requests import ReplayRequests
 from pallas_cli.keep_key import find_keep_key
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
@@ -49,7 +50,7 @@ async def replay_many(bus: Bus, selection: Selection, wish: Wish) -> None:
     confirmed = wish.confirmed or not choice.turns
     confirm(preview_of(choice, wish.rate), "Execute them again?", yes=confirmed, as_json=wish.as_json)
     key = find_keep_key(wish.data) if any(turn.turn_id in choice.sealed for turn in choice.turns) else None
-    many = ManyReplays(bus, choice, Pace(wish.rate), OPERATOR, model=wish.model, key=key)
+    many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model, key))
     run = ReplayRun(bus, many, len(choice.turns))
     many.waits = run.waits
     try:

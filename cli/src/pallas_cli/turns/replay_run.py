@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_last
+from pallas_bus.turnlog.claims import stored_outcomes
 from pallas_calls.replay_many import ManyReplays
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.confirming import counts_text, turns_text
-from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome
 
 _LOOK = 0.5
@@ -58,9 +57,7 @@ class ReplayRun:
     async def _look(self, *, detach: bool) -> None:
         """Read the ends of the turns that have none yet, and report."""
         left = [ref for ref in self.many.queued.values() if ref.turn_id not in self.ended and not detach]
-        for record in await read_last(self.bus, TURN_LOG.name, *(ref.on(TURN_OUTCOME.template) for ref in left)):
-            outcome = TurnOutcome.model_validate_json(record.data)
-            self.ended[outcome.turn_id] = outcome
+        self.ended |= await stored_outcomes(self.bus, left)
         self._report()
 
     def waits(self, agent: str) -> None:

@@ -100,7 +100,7 @@ def lines_of(entry: LogEntry) -> list[str]:
     match body:
         case TurnRequested():
             again = f", a replay of {body.replay_of}" if body.replay_of else ""
-            return [f"{_time(body.requested_at)} {name} requested by {body.principal.type}:{body.principal.id}{again}"]
+            return [f"{_time(body.requested_at)} {name} requested by {body.principal.label}{again}"]
         case TurnClaim():
             return [f"{_time(body.claim.at)} {name} {claim_text(body.claim)}"]
         case TurnJoined():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from pallas_contracts.costs import NANOS
+from pallas_contracts.costs import NANOS, model_ref
 from pallas_contracts.turns import ModelCalled, ModelFailed, ToolCompleted, ToolFailed
 from pallas_executor.metrics import Metrics as ExecutorMetrics
 from pallas_executor.metrics import make_metrics as make_executor_metrics
@@ -67,7 +67,7 @@ class ModelMetrics:
         self.responses.labels(provider, code).inc()
 
     def _model(self, provider: str, name: str) -> str:
-        model = name if provider == name else f"{provider}.{name}"
+        model = model_ref(provider, name)
         if model not in self._models:
             if len(self._models) >= MOST_MODELS:
                 return "other"

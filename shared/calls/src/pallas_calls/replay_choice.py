@@ -4,7 +4,6 @@ A turn is chosen once: not if its replay exists, and not if another turn made it
 Requests are not read here, only whether they are kept; so the choice among thousands of turns takes seconds.
 """
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,6 +11,7 @@ from typing import Literal
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
+from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import count_by_subject, read
 from pallas_bus.turnlog.content.sealed import sealed_turns
@@ -112,17 +112,15 @@ async def _kept(bus: Bus, teams: Iterable[str]) -> tuple[set[str], set[str]]:
 
 async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
     """The chosen turns that called tools which are not said to be safe. Only their claims and events are read."""
-    limit = asyncio.Semaphore(_AT_ONCE)
 
     async def has_effects(turn: TurnHistory) -> bool:
         definition = choice.definitions[key_of(turn)]
         if definition.retry == "safe":
             return False
-        async with limit:
-            for contract in (TURN_CLAIM, TURN_EVENT):
-                async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
-                    turn.take(record)
+        for contract in (TURN_CLAIM, TURN_EVENT):
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
+                turn.take(record)
         return repeated_tool(turn, definition) is not None
 
-    found = await asyncio.gather(*map(has_effects, choice.turns))
+    found = await for_each(choice.turns, has_effects, at_once=_AT_ONCE)
     return {turn.turn_id for turn, effects in zip(choice.turns, found, strict=True) if effects}

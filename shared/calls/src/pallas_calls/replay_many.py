@@ -12,27 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from pallas_bus.history.contents import sealed_request
 from pallas_bus.history.replays import find_replays
-from pallas_bus.history.turns import TurnHistory, fold
+from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_last
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
-from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.queue import queue_state, submit, turns_by_caller
+from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.pace import Pace
-from pallas_calls.replay_choice import Choice, caller_of, key_of
-from pallas_calls.replay_turn import request_again
+from pallas_calls.replay_choice import Choice, key_of
+from pallas_calls.replay_requests import ReplayRequests
+from pallas_calls.replay_room import free_places
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import KEPT_REQUEST, TURN_LOG
 from pallas_contracts.errors import Conflict, Denied, NotFound, Rejected, Unavailable
-from pallas_contracts.ids import replay_id
-from pallas_contracts.turns import Principal, TurnRequested
-
-_SHARE = 4
-"""Replays fill this part of an agent's queue, so that it takes the calls of callers, also of those they are for."""
+from pallas_contracts.turns import TurnRequested
 
 _MOST = 50
 """Turns of an agent that are read at a time."""
@@ -46,9 +39,6 @@ _AGENTS = 8
 _PATIENCE = 60.0
 """Seconds for which a broker that does not answer is asked again."""
 
-_NO_CONSUMER = 10014
-"""No worker has hosted the agent yet."""
-
 _BUSY = 0.5
 _BUSIEST = 5.0
 """Seconds until a full queue is looked at again, at first and at most."""
@@ -56,19 +46,16 @@ _BUSIEST = 5.0
 
 @dataclass
 class ManyReplays:
-    """Queues the replays of chosen turns, in the name of their callers, for `operator`.
+    """Queues the replays of chosen turns, as `requests` makes them.
 
     `queued` has each new turn by the id of the old one, `skipped` the old turns that were replayed meanwhile, and
-    `refused` the reasons why others could not be. `key` opens sealed requests. `waits` is called with the `team.agent`
-    whose queue is full.
+    `refused` the reasons why others could not be. `waits` is called with the `team.agent` whose queue is full.
     """
 
     bus: Bus
     choice: Choice
     pace: Pace
-    operator: Principal
-    model: str | None = None
-    key: OpenKey | None = None
+    requests: ReplayRequests
     waits: Callable[[str], None] = lambda _: None
     queued: dict[str, TurnRef] = field(default_factory=dict[str, TurnRef])
     skipped: list[str] = field(default_factory=list[str])
@@ -102,7 +89,7 @@ class ManyReplays:
     async def _queue_some(self, left: deque[TurnHistory], most: int, definition: AgentDefinition) -> bool:
         """Queue the replays of the first turns in `left`, and take these out. False: the queue is full."""
         some = list(islice(left, most))
-        replays, kept = await find_replays(self.bus, some), await self._kept(some)
+        replays, kept = await find_replays(self.bus, some), await self.requests.kept(some)
         for turn in some:
             if turn.turn_id in replays:
                 self.skipped.append(turn.turn_id)
@@ -117,7 +104,7 @@ class ManyReplays:
     async def _queue(self, turn: TurnHistory, kept: TurnRequested | None, definition: AgentDefinition) -> bool:
         """Queue the replay of a turn, or note why that is not possible. False: the queue is full."""
         try:
-            request = await self._request(turn, kept, definition)
+            request = await self.requests.of(turn, kept, definition)
             await self._submit(request)
         except (Conflict, Denied, NotFound, Rejected) as error:
             self.refused[turn.turn_id] = f"{error.code}: {error.message}"
@@ -132,49 +119,11 @@ class ManyReplays:
     async def _room(self, definition: AgentDefinition) -> int:
         """How many turns to queue next; waits while the agent's queue is full."""
         at_once, pause = max(1, min(_MOST, math.floor(self.pace.rate * _WINDOW / _AGENTS))), _BUSY
-        while (free := await self._free(definition)) <= 0:
+        while (free := await free_places(self.bus, definition)) <= 0:
             self.waits(f"{definition.team}.{definition.agent}")
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BUSIEST)
         return min(at_once, free)
-
-    async def _free(self, definition: AgentDefinition) -> int:
-        try:
-            waiting = (await queue_state(self.bus, definition.team, definition.agent)).waiting
-        except Unavailable as error:
-            if error.facts.get("err_code") != _NO_CONSUMER:
-                raise
-            waiting = sum((await turns_by_caller(self.bus, definition.team, definition.agent)).values())
-        return max(1, definition.limits.max_queued // _SHARE) - waiting
-
-    async def _kept(self, turns: Sequence[TurnHistory]) -> dict[str, TurnRequested]:
-        """The kept requests that are not sealed."""
-        subjects = (turn.ref.on(KEPT_REQUEST.template) for turn in turns)
-        found = fold(await read_last(self.bus, TURN_LOG.name, *subjects))
-        return {name: turn.kept for name, turn in found.items() if turn.kept is not None}
-
-    async def _request(
-        self, turn: TurnHistory, kept: TurnRequested | None, definition: AgentDefinition
-    ) -> TurnRequested:
-        """The new turn.
-
-        Raises:
-            NotFound: the request is not kept any more (`content_expired`).
-            Conflict, Denied, Rejected: it cannot be executed again.
-        """
-        if kept is not None:
-            kept = await whole_request(self.bus, kept)
-        elif self.key is not None:
-            kept = await sealed_request(self.bus, turn.ref, self.key)
-        if kept is None:
-            raise NotFound(f"the request of turn {turn.turn_id} is no longer stored", code="content_expired")
-        if kept.parent is not None:
-            raise Conflict(f"turn {kept.parent} has made it, and makes it again", code="child")
-        caller = caller_of(turn.team, kept.principal, self.operator)
-        if caller != self.operator and not definition.allows(caller):
-            raise Denied(f"{key_of(turn)} no longer allows its caller", code="not_allowed")
-        new, model = replay_id(turn.turn_id), self.model
-        return request_again(kept, definition, turn_id=new, model=model, caller=caller, operator=self.operator)
 
     async def _submit(self, request: TurnRequested) -> None:
         """Queue the turn.

@@ -4,6 +4,7 @@ Money is counted in billionths of a currency's unit (`nanos`), as whole numbers,
 order. A day is a day in UTC. A caller is `type:id` of its principal.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -41,6 +42,13 @@ class Budget(Message):
     tokens_per_day: Tokens | None = None
     money_per_day: Money | None = None
     currency: Currency = "USD"
+
+    @property
+    def money(self) -> Cost | None:
+        """The limit of money as an amount; None: there is none."""
+        if self.money_per_day is None:
+            return None
+        return Cost(nanos=round(self.money_per_day * NANOS), currency=self.currency)
 
 
 class TeamBudget(Budget):
@@ -113,6 +121,23 @@ class Spending(Message):
         names = ("calls", "input_tokens", "output_tokens", "cached_tokens", "unpriced_calls")
         sums = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
         return self.model_copy(update={**sums, "money": money})
+
+
+NO_SPENDING = Spending(day="none", team="none", caller="")
+"""Nothing, from which sums begin."""
+
+
+def total_of(entries: Iterable[Spending]) -> Spending:
+    """All of them added up, also of several days, teams or callers."""
+    total = NO_SPENDING
+    for entry in entries:
+        total = total.plus(entry)
+    return total
+
+
+def model_ref(provider: str, model: str) -> str:
+    """A model as team folders and price tables name it: `openai.gpt-5`, or `offline`."""
+    return model if provider in ("", model) else f"{provider}.{model}"
 
 
 def day_of(moment: datetime) -> str:

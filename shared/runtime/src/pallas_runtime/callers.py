@@ -25,4 +25,4 @@ def check_callers(field: str, words: Collection[str]) -> None:
 
 def is_among(caller: Principal, words: Collection[str]) -> bool:
     """Whether the words name this caller."""
-    return caller.type in words or f"{caller.type}:{caller.id}" in words
+    return caller.type in words or caller.label in words

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import SecretStr
 
 from pallas_contracts.agents import Allow, Capabilities, Dependency, Icon, Limits, ModelDependency
+from pallas_contracts.costs import model_ref
 
 
 def key_of(*parts: object) -> str:
@@ -35,7 +36,7 @@ class ModelRef:
     name: str
 
     def __str__(self) -> str:
-        return self.name if self.provider == self.name else f"{self.provider}.{self.name}"
+        return model_ref(self.provider, self.name)
 
 
 @dataclass(frozen=True, slots=True)

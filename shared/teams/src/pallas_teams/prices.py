@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from pallas_contracts.costs import NANOS, Cost, Currency
+from pallas_contracts.costs import NANOS, Cost, Currency, model_ref
 from pallas_teams.faults import FaultList, TeamFaults
 from pallas_teams.parse import parse_file
 from pallas_teams.schema import Section, not_bool
@@ -67,9 +67,7 @@ class PriceTable:
         self, provider: str, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0
     ) -> Cost | None:
         """What a call costs; None if the model has no price."""
-        price = self.prices.get(model if provider == model else f"{provider}.{model}") or self.prices.get(
-            f"{provider}.*"
-        )
+        price = self.prices.get(model_ref(provider, model)) or self.prices.get(f"{provider}.*")
         if price is None:
             return None
         return Cost(nanos=price.nanos(input_tokens, output_tokens, cached, written), currency=self.currency)

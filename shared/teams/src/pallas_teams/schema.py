@@ -24,7 +24,7 @@ from pallas_contracts.bounds import (
     Url,
 )
 from pallas_contracts.bounds import Name as BoundedName
-from pallas_contracts.costs import MOST_MONEY, MOST_TOKENS, Currency
+from pallas_contracts.costs import Currency, Money, Tokens
 from pallas_contracts.ids import TOKEN_PATTERN
 from pallas_teams.providers import PROVIDERS
 
@@ -94,10 +94,8 @@ type AgentPort = Annotated[int, AfterValidator(_check_agent_port), BeforeValidat
 type Count = Annotated[int, Field(ge=1, le=MOST_COUNT), BeforeValidator(not_bool)]
 type Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(not_bool)]
 type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False), BeforeValidator(not_bool)]
-
-
-type _Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS), BeforeValidator(not_bool)]
-type _Money = Annotated[float, Field(ge=0, le=MOST_MONEY, allow_inf_nan=False), BeforeValidator(not_bool)]
+type _Tokens = Annotated[Tokens, BeforeValidator(not_bool)]
+type _Money = Annotated[Money, BeforeValidator(not_bool)]
 
 
 def _seconds_of(value: object) -> object:

@@ -40,7 +40,7 @@ def session_of(context: Context) -> str | None:
 def bearer_owner(context: Context) -> str | None:
     """The only caller from whom a `requestState` is accepted. None: any caller without a bearer."""
     caller = principal_of(scope_of(context))
-    return None if caller.type == "peer" else f"{caller.type}:{caller.id}"
+    return None if caller.type == "peer" else caller.label
 
 
 def wants_progress(context: Context) -> bool:
@@ -73,7 +73,7 @@ def call_of(context: Context, params: types.CallToolRequestParams, key: str | No
 
 def session_token(session: str, caller: Principal) -> str:
     """A session id as a token for bucket keys. The sessions of a caller with a bearer are its own."""
-    owner = "" if caller.type == "peer" else f"{caller.type}:{caller.id}:"
+    owner = "" if caller.type == "peer" else f"{caller.label}:"
     return hashlib.sha256(f"{owner}{session}".encode()).hexdigest()[:32]
 
 

@@ -14,7 +14,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read, read_last, read_newest
+from pallas_bus.transport.reads import Record, read, read_newest
+from pallas_bus.turnlog.claims import stored_outcomes
 from pallas_bus.turnlog.lookup import find_waiting
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
@@ -25,7 +26,6 @@ from pallas_contracts.catalog import (
     TURN_CLAIM,
     TURN_EVENT,
     TURN_LOG,
-    TURN_OUTCOME,
 )
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.ids import is_token
@@ -82,7 +82,7 @@ class Execution:
     @property
     def caller(self) -> str:
         """Who called, as `type:id`."""
-        return f"{self.principal.type}:{self.principal.id}"
+        return self.principal.label
 
     def document(self) -> JsonObject:
         """The execution as JSON: times are ISO 8601, durations milliseconds."""
@@ -229,7 +229,7 @@ class Executions:
             if user_of(label) != user_of(caller.label):
                 return _Wanted(principal="", conversation=None)
         else:
-            principal = f"{who.type}:{who.id}"
+            principal = who.label
         kind = "peer" if principal is None and caller.scope < Scope.ADMIN else None
         return _Wanted(principal, self.key.conversation(label) if label is not None else None, kind)
 
@@ -251,11 +251,7 @@ class Executions:
             return (await anext(records)).seq == claim.seq
 
     async def _with_outcomes(self, executions: list[Execution]) -> list[Execution]:
-        outcomes = dict[str, TurnOutcome]()
-        subjects = [each.ref.on(TURN_OUTCOME.template) for each in executions]
-        for record in await read_last(self.bus, TURN_LOG.name, *subjects) if subjects else ():
-            outcome = TurnOutcome.model_validate_json(record.data)
-            outcomes[outcome.turn_id] = outcome
+        outcomes = await stored_outcomes(self.bus, [each.ref for each in executions])
         return [_ended(each, outcomes[each.id]) if each.id in outcomes else each for each in executions]
 
     async def _calls(self, ref: TurnRef) -> tuple[CallMade, ...]:
@@ -299,7 +295,7 @@ class _Wanted:
         claim = message.claim
         if not isinstance(claim, Claimed) or claim.principal is None or claim.tool not in TOOLS:
             return None
-        caller = f"{claim.principal.type}:{claim.principal.id}"
+        caller = claim.principal.label
         if (
             self.principal not in (None, caller)
             or self.kind not in (None, claim.principal.type)

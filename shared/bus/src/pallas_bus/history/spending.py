@@ -14,7 +14,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG
-from pallas_contracts.costs import Spending, day_of
+from pallas_contracts.costs import NO_SPENDING, Spending, day_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
 
 MOST_ATTEMPTS = 100_000
@@ -97,7 +97,7 @@ async def turn_spending(bus: Bus, ref: TurnRef) -> Spending:
     Raises:
         Unavailable: the broker does not answer.
     """
-    total = Spending(day="none", team=ref.team, caller="")
+    total = NO_SPENDING
     async with aclosing(read_calls(bus, team=ref.team, agent=ref.agent, turn=ref.turn_id)) as calls:
         async for _, call in calls:
             total = total.plus(spending_of(ref.team, call))

@@ -125,7 +125,7 @@ class TurnHistory:
     def caller(self) -> str | None:
         """The caller as `type:id`; None if the log does not have it."""
         principal = self.principal
-        return f"{principal.type}:{principal.id}" if principal is not None else None
+        return principal.label if principal is not None else None
 
     @property
     def conversation(self) -> str | None:
@@ -152,7 +152,7 @@ class TurnHistory:
         """Who had the turn executed again in its caller's name, as `type:id`, or None."""
         about = self._about
         operator = about.operator if about is not None else None
-        return f"{operator.type}:{operator.id}" if operator is not None else None
+        return operator.label if operator is not None else None
 
     @property
     def parent(self) -> str | None:

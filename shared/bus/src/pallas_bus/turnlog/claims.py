@@ -5,7 +5,7 @@ A cancel is written behind any claim, and no claim may follow a cancel.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import EXPECTED
-from pallas_bus.transport.reads import read_newest
+from pallas_bus.transport.reads import read_last, read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.ref import TurnRef
@@ -94,6 +94,16 @@ async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:
     """
     record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_OUTCOME.template))
     return TurnOutcome.model_validate_json(record.data) if record else None
+
+
+async def stored_outcomes(bus: Bus, refs: Iterable[TurnRef]) -> dict[str, TurnOutcome]:
+    """Read the outcomes of turns by their ids; those without one are left out. A replica of the log may lag behind.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    records = await read_last(bus, TURN_LOG.name, *(ref.on(TURN_OUTCOME.template) for ref in refs))
+    return {it.turn_id: it for it in (TurnOutcome.model_validate_json(record.data) for record in records)}
 
 
 @asynccontextmanager

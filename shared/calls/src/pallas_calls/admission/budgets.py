@@ -9,74 +9,15 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table, watch
+from pallas_calls.admission.applied_budget import AppliedBudget, allowance_of, refusal_of
 from pallas_calls.model import Refusal
 from pallas_contracts.catalog import BUDGETS, SPENDING
-from pallas_contracts.costs import (
-    NANOS,
-    Allowance,
-    Budget,
-    Cost,
-    GrantedBudget,
-    Spending,
-    TeamBudget,
-    day_of,
-    money_text,
-    next_day,
-)
+from pallas_contracts.costs import NO_SPENDING, Allowance, GrantedBudget, Spending, TeamBudget, day_of
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, caller_token
-
-_NOTHING = Spending(day="none", team="none", caller="")
-
-type BudgetLimit = Literal["team_budget", "caller_budget"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    """A budget that applies to a call, and what was spent of it today. `whose` begins the sentence of a refusal."""
-
-    limit: BudgetLimit
-    whose: str
-    budget: Budget
-    spent: Spending
-
-    def used_up(self) -> str | None:
-        """How much of it is used, when nothing is left."""
-        most, money = self.budget.tokens_per_day, self.budget.money_per_day
-        if most is not None and self.spent.tokens >= most:
-            return f"{self.spent.tokens:,} of {most:,} tokens"
-        if money is not None and self._nanos >= money * NANOS:
-            limit = money_text(round(money * NANOS), self.budget.currency)
-            return f"{money_text(self._nanos, self.budget.currency)} of {limit}"
-        return None
-
-    @property
-    def share(self) -> float:
-        """The part that is used, at most 1; of a budget of nothing, 1."""
-        most, money = self.budget.tokens_per_day, self.budget.money_per_day
-        parts = [self.spent.tokens / most if most else 1.0] if most is not None else []
-        parts += [self._nanos / (money * NANOS) if money else 1.0] if money is not None else []
-        return min(1.0, max(parts, default=0.0))
-
-    @property
-    def tokens_left(self) -> int | None:
-        most = self.budget.tokens_per_day
-        return most - self.spent.tokens if most is not None else None
-
-    @property
-    def money_left(self) -> Cost | None:
-        money = self.budget.money_per_day
-        if money is None:
-            return None
-        return Cost(nanos=round(money * NANOS) - self._nanos, currency=self.budget.currency)
-
-    @property
-    def _nanos(self) -> int:
-        return self.spent.money.get(self.budget.currency, 0)
 
 
 @dataclass
@@ -104,28 +45,28 @@ class Budgets:
         applied = list(self._applied(day_of(now), team, caller.token, own))
         for each in applied:
             if (used := each.used_up()) is not None:
-                return _refusal(each, used, now)
-        return _allowance(applied) if applied else None
+                return refusal_of(each, used, now)
+        return allowance_of(applied) if applied else None
 
     def share(self, team: str, own: TeamBudget | None) -> float:
         """The part of the budget of a team that is used today, from 0 to 1."""
         return max((each.share for each in self._of_team(day_of(self.now()), team, own)), default=0.0)
 
-    def _applied(self, day: str, team: str, caller: str, own: TeamBudget | None) -> Iterator[_Applied]:
+    def _applied(self, day: str, team: str, caller: str, own: TeamBudget | None) -> Iterator[AppliedBudget]:
         yield from self._of_team(day, team, own)
         if (granted := self.granted.get(f"caller.{caller}") or self.granted.get("every.caller")) is not None:
-            spent = self._sums.get((day, "caller", caller), _NOTHING)
-            yield _Applied("caller_budget", "Your budget", granted, spent)
+            spent = self._sums.get((day, "caller", caller), NO_SPENDING)
+            yield AppliedBudget("caller_budget", "Your budget", granted, spent)
         if own is not None and own.per_caller is not None:
-            spent = self.spending.get(f"{day}.{team}.{caller}") or _NOTHING
-            yield _Applied("caller_budget", f"Your budget at team {team!r}", own.per_caller, spent)
+            spent = self.spending.get(f"{day}.{team}.{caller}") or NO_SPENDING
+            yield AppliedBudget("caller_budget", f"Your budget at team {team!r}", own.per_caller, spent)
 
-    def _of_team(self, day: str, team: str, own: TeamBudget | None) -> Iterator[_Applied]:
+    def _of_team(self, day: str, team: str, own: TeamBudget | None) -> Iterator[AppliedBudget]:
         granted = self.granted.get(f"team.{team}") or self.granted.get("every.team")
-        spent = self._sums.get((day, "team", team), _NOTHING)
+        spent = self._sums.get((day, "team", team), NO_SPENDING)
         for budget in (granted, own):
             if budget is not None:
-                yield _Applied("team_budget", f"The budget of team {team!r}", budget, spent)
+                yield AppliedBudget("team_budget", f"The budget of team {team!r}", budget, spent)
 
     def _changed(self, key: str, entry: Spending | None) -> None:
         """Keep the sums of the team and of the caller in step with one entry."""
@@ -139,28 +80,11 @@ class Budgets:
     def _add(self, entry: Spending, sign: int) -> None:
         for kind, name in (("team", entry.team), ("caller", caller_token(entry.caller))):
             key = entry.day, kind, name
-            total = self._sums.get(key, _NOTHING).plus(entry, sign)
+            total = self._sums.get(key, NO_SPENDING).plus(entry, sign)
             if total.calls:
                 self._sums[key] = total
             else:
                 self._sums.pop(key, None)
-
-
-def _refusal(applied: _Applied, used: str, now: datetime) -> Refusal:
-    resets = next_day(now)
-    text = f"{applied.whose} for today is used up: {used}. It resets at {resets:%Y-%m-%d %H:%M} UTC."
-    wait = round((resets - now).total_seconds() * 1000)
-    return Refusal("budget_exhausted", text, wait, limit=applied.limit)
-
-
-def _allowance(applied: list[_Applied]) -> Allowance:
-    tokens = [left for each in applied if (left := each.tokens_left) is not None]
-    money: dict[str, Cost] = {}
-    for each in applied:
-        left = each.money_left
-        if left is not None and (left.currency not in money or left.nanos < money[left.currency].nanos):
-            money[left.currency] = left
-    return Allowance(tokens=min(tokens, default=None), money=tuple(money.values()))
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """Removes the content of a turn that has ended, from the log and from `TURN_OBJECTS`. Its events stay."""
 
-import asyncio
 from dataclasses import dataclass
 
+from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.content.objects import drop, objects_of
@@ -62,15 +62,13 @@ async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
 
 async def _erase(bus: Bus, stream: Stream, subject: str) -> int:
     positions = [record.seq async for record in read(bus, stream.name, subject)]
-    limit = asyncio.Semaphore(_AT_ONCE)
 
     async def erase(position: int) -> None:
-        async with limit:
-            try:
-                await bus.api(f"STREAM.MSG.DELETE.{stream.name}", {"seq": position})
-            except PallasError as error:
-                if error.facts.get("err_code") != _NO_MESSAGE:
-                    raise
+        try:
+            await bus.api(f"STREAM.MSG.DELETE.{stream.name}", {"seq": position})
+        except PallasError as error:
+            if error.facts.get("err_code") != _NO_MESSAGE:
+                raise
 
-    await asyncio.gather(*map(erase, positions))
+    await for_each(positions, erase, at_once=_AT_ONCE)
     return len(positions)

@@ -78,8 +78,8 @@ async def open_sealed(bus: Bus, ref: TurnRef, name: str, key: OpenKey) -> bytes 
         Rejected: it is damaged, or sealed for another key (`content_damaged`).
         Unavailable: the broker does not answer.
     """
-    every = SEALED_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=name)
-    parts = {int(it.subject.rpartition(".")[2]): it.data async for it in read(bus, KEPT_FAILED.name, every)}
+    records = read(bus, KEPT_FAILED.name, sealed_of(ref, name))
+    parts = {int(it.subject.rpartition(".")[2]): it.data async for it in records}
     if not parts:
         return None
     try:
@@ -97,7 +97,8 @@ async def sealed_turns(bus: Bus, *, team: str | None = None, agent: str | None =
     """
     ids = {field: value for field, value in (("team", team), ("agent", agent)) if value is not None}
     every = SEALED_PART.template.filter(**ids, part="0")
-    return {subject.split(".")[6] for subject in await count_by_subject(bus, KEPT_FAILED.name, every)}
+    found = map(SEALED_PART.template.parse, await count_by_subject(bus, KEPT_FAILED.name, every))
+    return {names["turn"] for names in found if names is not None}
 
 
 async def drop_sealed(bus: Bus, ref: TurnRef, name: str) -> None:
@@ -106,10 +107,10 @@ async def drop_sealed(bus: Bus, ref: TurnRef, name: str) -> None:
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
-    every = SEALED_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=name)
-    await bus.api(f"STREAM.PURGE.{KEPT_FAILED.name}", {"filter": every})
+    await bus.api(f"STREAM.PURGE.{KEPT_FAILED.name}", {"filter": sealed_of(ref, name)})
 
 
-def sealed_of(ref: TurnRef) -> str:
-    """The subject filter that matches all that is sealed of the turn."""
-    return SEALED_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id)
+def sealed_of(ref: TurnRef, name: str | None = None) -> str:
+    """The subject filter that matches all that is sealed of the turn, or what is sealed under `name`."""
+    names = {"name": name} if name is not None else {}
+    return SEALED_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, **names)

@@ -165,6 +165,27 @@ async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
     assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
 
 
+async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    await lab.replica()
+    name = await lab.create()
+    for tool, wanted in (("stop_agent_task", {409}), ("delete_agent", {404, 409})):  # 404: it is gone already
+        await lab.coder.fault(Fault(mode="hang", path="/message$"))  # the prompt does not reach the terminal
+        starting = asyncio.create_task(lab.error("start_agent_task", agent_name=name, task_description="work 60 s"))
+        await until(lambda: pending(lab, name))
+        await lab.call(tool, agent_name=name)
+        await lab.coder.heal()
+        assert (await starting)["details"]["status"] in wanted
+
+
+async def pending(lab: Lab, name: str) -> bool:
+    """Whether an agent has a task that is not typed yet."""
+    entry = lab.known(name)
+    return entry is not None and entry.task is not None and entry.task.status == "pending"
+
+
 async def test_an_agent_is_stopped_though_nobody_watches_it_yet(lab: Lab) -> None:
     """The process that found its work was lost before it submitted the turn."""
     replica = await lab.replica()

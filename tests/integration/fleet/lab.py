@@ -145,6 +145,7 @@ class Lab:
         fleet = self.any.service.fleet
 
         async def look() -> bool:
+            fleet.forget()  # what Coder said a moment ago
             return (await fleet.find(name)).status == wanted
 
         await until(look, OUTCOME_SECONDS)

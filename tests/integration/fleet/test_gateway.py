@@ -100,6 +100,10 @@ async def test_agents_and_tasks_are_resources(lab: Lab) -> None:
         assert ended["messages"][1]["text"].startswith("hello")
         first = await read(f"fleet://tasks/{spec['id']}")
         assert [it["text"] for it in first["messages"]] == ["say hello", "hello"]
+        plain = started["task"]["id"].replace("-", "")
+        for uri in (f"fleet://agents/{name.upper()}", f"fleet://tasks/{plain}"):  # changes have the other spelling
+            with pytest.raises(MCPError, match=r"There is no resource .*; it is fleet://"):
+                await client.read_resource(uri)
         for uri in ("fleet://agents/nobody", f"fleet://tasks/{'0' * 32}", "fleet://tasks/x"):
             with pytest.raises(MCPError, match=r"does not exist|There is no task"):
                 await client.read_resource(uri)

@@ -59,7 +59,10 @@ async def outcome(lab: Lab, task: JsonObject) -> str:
 
 
 @requirement("F-stop_task-1")
-async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(lab: Lab) -> None:
+async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._SECONDS", 0.7)
     await lab.replica()
     name, task = await started(lab, "ignore ESC once; work 60 s")
     stopped = await lab.call("stop_agent_task", agent_name=name)
@@ -68,7 +71,8 @@ async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(lab: Lab
     assert (await latest(lab, name), await outcome(lab, task)) == (stopped["task"], "cancelled")
 
 
-async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab) -> None:
+async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._SECONDS", 0.2)
     await lab.replica()
     name, _ = await started(lab, "hang")
     stopped = await lab.call("stop_agent_task", agent_name=name)
@@ -79,9 +83,12 @@ async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab) -> Non
     await lab.call("delete_agent", agent_name=name)
 
 
-async def test_an_agent_that_dies_has_failed_and_there_is_nothing_to_stop(lab: Lab) -> None:
+async def test_an_agent_that_dies_has_failed_and_there_is_nothing_to_stop(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.3)
     await lab.replica()
-    name, task = await started(lab, "work 0.5 s; crash")
+    name, task = await started(lab, "work 0.2 s; crash")
     await lab.coder.agent(name).until("exited")
     stop = await lab.error("stop_agent_task", agent_name=name)
     assert failure(stop) == ("not_found", 404)
@@ -96,7 +103,7 @@ async def test_an_agent_that_died_while_nobody_watched_is_not_busy_for_ever(
 ) -> None:
     monkeypatch.setattr("fleet.running.watching._GONE_SECONDS", 0.5)
     first = await lab.replica()
-    name, task = await started(lab, "work 1 s; crash")
+    name, task = await started(lab, "work 0.3 s; crash")
     await first.end()
     await lab.coder.agent(name).until("exited")
     await lab.replica()
@@ -148,7 +155,7 @@ async def test_a_task_whose_turn_is_cancelled_is_stopped(lab: Lab) -> None:
 async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.stopping.STOP_SECONDS", 1.0)
+    monkeypatch.setattr("fleet.running.stopping.STOP_SECONDS", 0.4)
     replica = await lab.replica()
     name, task = await started(lab, "work 60 s")
     await replica.service.fleet.all()
@@ -163,6 +170,27 @@ async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
     await freed(lab, name)
     assert ((await latest(lab, name))["status"], await outcome(lab, task)) == ("stopped", "cancelled")
     assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 1)
+
+
+async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    await lab.replica()
+    name = await lab.create()
+    for tool, wanted in (("stop_agent_task", {409}), ("delete_agent", {404, 409})):  # 404: it is gone already
+        await lab.coder.fault(Fault(mode="hang", path="/message$"))  # the prompt does not reach the terminal
+        starting = asyncio.create_task(lab.error("start_agent_task", agent_name=name, task_description="work 60 s"))
+        await until(lambda: pending(lab, name))
+        await lab.call(tool, agent_name=name)
+        await lab.coder.heal()
+        assert (await starting)["details"]["status"] in wanted
+
+
+async def pending(lab: Lab, name: str) -> bool:
+    """Whether an agent has a task that is not typed yet."""
+    entry = lab.known(name)
+    return entry is not None and entry.task is not None and entry.task.status == "pending"
 
 
 async def test_an_agent_is_stopped_though_nobody_watches_it_yet(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.unit.fleet.contract import block, fits, tools
 
+from fleet.handlers.building import failure_of_build
 from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import InputRequired, Principal, Progress
@@ -180,7 +181,8 @@ async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> N
 async def test_an_agent_that_is_offline_gets_no_task_and_has_none_to_stop(lab: Lab) -> None:
     replica = await lab.replica()
     name = await lab.create()
-    await replica.coder.start_build((await lab.workspace(name)).id, "stop")
+    build = await replica.coder.start_build((await lab.workspace(name)).id, "stop")
+    assert await failure_of_build(replica.coder, build, 10.0, lambda _: None) is None
     await lab.status(name, "offline")
     start = await lab.error("start_agent_task", agent_name=name, task_description="x")
     assert (*failure(start), start["message"]) == (*BAD, f"Agent '{name}' is offline: its workspace is stopped.")

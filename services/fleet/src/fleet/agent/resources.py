@@ -1,4 +1,8 @@
-"""Resources of the agent, which are not in the contract: what its tools show, for reading."""
+"""Resources of the agent, which are not in the contract: what its tools show, for reading.
+
+Each has one URI, under which its changes are announced. Another spelling is refused: who subscribed to it would never
+hear of a change.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -7,6 +11,7 @@ from fleet.agent.tools import Handlers
 from fleet.handlers.list_agents import list_agents
 from fleet.seeing.announcing import AGENT_URI, AGENTS_URI, TASK_URI
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import NotFound
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import ReadContext
 
@@ -21,15 +26,32 @@ def add_resources(agent: FunctionAgent, does: Handlers) -> None:
         AGENT_URI,
         "agent",
         "An agent, as show_agent shows it",
-        lambda given: does.show.show(given["name"]),
+        lambda given: _agent(does, given["name"]),
     )
     _add(
         agent,
         TASK_URI,
         "task",
         "A task with the messages of its agent's terminal, while they are there",
-        lambda given: does.transcript.read(given["id"]),
+        lambda given: _task(does, given["id"]),
     )
+
+
+async def _agent(does: Handlers, name: str) -> JsonObject:
+    shown = await does.show.show(name)
+    _check(AGENT_URI.format(name=name), AGENT_URI.format(name=shown["agent"]["name"]))
+    return shown
+
+
+async def _task(does: Handlers, wanted: str) -> JsonObject:
+    shown = await does.transcript.read(wanted)
+    _check(TASK_URI.format(id=wanted), TASK_URI.format(id=shown["task"]["id"]))
+    return shown
+
+
+def _check(asked: str, uri: str) -> None:
+    if asked != uri:
+        raise NotFound(f"There is no resource {asked}; it is {uri}.", uri=uri)
 
 
 def _add(agent: FunctionAgent, uri: str, name: str, description: str, read: _Read) -> None:

@@ -13,7 +13,7 @@ from fleet.storing.ending import FINAL
 from fleet.times import task_id, task_view, timestamp
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.errors import Conflict, Rejected, Unavailable
+from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.ids import child_id
 from pallas_executor.agent_runtime import Turn
@@ -39,7 +39,8 @@ class StartTask:
         Raises:
             NotFound: there is no such agent.
             Rejected: the description cannot be typed, or the agent is offline.
-            Conflict: the agent has a task; the facts `task_id` and `since` say which.
+            Conflict: the agent has a task; the facts `task_id` and `since` say which. Or the new one was stopped before
+                it began.
             Unavailable: Coder or the agent's terminal does not answer.
         """
         check_text("task_description", description, LONGEST_DESCRIPTION)
@@ -58,7 +59,7 @@ class StartTask:
         Raises:
             NotFound: there is no such agent.
             Rejected: the agent is offline.
-            Conflict: the agent has a task, or had others since `behind`.
+            Conflict: the agent has a task, or had others since `behind`, or the task was stopped before it began.
             Unavailable: Coder or the agent's terminal does not answer.
         """
         turn_id = child_id(turn.turn_id, "task")
@@ -71,8 +72,7 @@ class StartTask:
             await self._submit(turn, entry, description)
             task = await self._typed(entry, task)
         if task.started_at is None:
-            why = (task.reason or task.status).rstrip(".")
-            raise Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")
+            raise _not_begun(task)
         return task
 
     async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:
@@ -140,7 +140,7 @@ class StartTask:
             return now.task
         ended = await _patiently(lambda: self.stopping.ending.tasks.find(entry, task.number))
         if ended is None:
-            raise Unavailable(f"The task could not be started on agent '{entry.name}': it was deleted.")
+            raise NotFound(f"Agent '{entry.name}' does not exist any more: it was deleted.", agent_name=entry.name)
         return ended
 
 
@@ -155,3 +155,10 @@ def _has_a_task(task: FleetTask) -> Conflict:
         task_id=task_id(task.turn_id),
         since=since,
     )
+
+
+def _not_begun(task: FleetTask) -> PallasError:
+    if task.status == "stopped":  # nothing is away, and a caller that tries again would undo the stop
+        return Conflict(f"The task was stopped before it began on agent '{task.agent}'.", task_id=task_id(task.turn_id))
+    why = (task.reason or task.status).rstrip(".")
+    return Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")

@@ -354,7 +354,17 @@ async def test_turns_that_wait_and_run_are_cancelled_by_a_filter(stage: Stage, t
     other = await stage.turns(1, "say")
     with pytest.raises(Refused, match="pass --yes"):
         await cancel_many(stage.bus, stage.filter(agent="once"), confirmed=False, as_json=True)
-    assert "3 turns to cancel (waiting 2, running 1)" in stage.capsys.readouterr().err
+    preview = f"3 turns to cancel (waiting 2, running 1)\n  of: {stage.team}/once 3\n  for: user:ann 3\n"
+    assert preview == stage.capsys.readouterr().err
+    for selection in (stage.filter(), named([*turns, *other])):
+        with pytest.raises(typer.Exit):
+            await forget_many(stage.bus, selection, confirmed=True, as_json=True)
+        document = json.loads(stage.capsys.readouterr().out)
+        assert set(document["under_way"]) == {each.turn_id for each in turns}
+        assert [each["turn"] for each in document["forgotten"]] == [other[0].turn_id]
+    with pytest.raises(Refused, match="pass --yes"):
+        await cancel_many(stage.bus, named([*turns, *other]), confirmed=False, as_json=True)
+    assert "  left out, ended already: 1\n" in stage.capsys.readouterr().err
     await cancel_many(stage.bus, stage.filter(agent="once"), confirmed=True, as_json=True)
     rows = json.loads(stage.capsys.readouterr().out)["cancelled"]
     assert {(each["turn"], each["ended"]) for each in rows} == {(it.turn_id, "cancelled") for it in turns}

@@ -394,6 +394,8 @@ async def test_ended_turns_are_forgotten_by_a_filter(stage: Stage) -> None:
         ((), {}, "name turns, or pass a filter"),
         (("t1",), {"agent": "bench"}, "not --agent as well"),
         ((), {"state": "lost"}, "--state 'lost' is not one of"),
+        ((), {"caller": "", "since": "", "state": "failed"}, "--caller is empty; --since is empty"),
+        ((), {"since": "tomorrow"}, "--since 'tomorrow' is neither a time span"),
     ],
 )
 def test_a_selection_is_by_ids_or_by_a_filter(

@@ -28,9 +28,11 @@ def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, dat
     """The selection of a command line. `options` are those of `filter_of`.
 
     Raises:
-        Refused: neither or both of ids and options are given, or one is invalid.
+        Refused: neither or both of ids and options are given, or one is invalid or empty.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if empty := [f"--{name} is empty" for name, value in given.items() if not value]:
+        raise Refused(*empty)  # a variable that is not set in a script must not match everything
     if bool(ids) == bool(given):
         also = f", not {', '.join(f'--{name}' for name in given)} as well" if ids else ""
         raise Refused(f"name turns, or pass a filter such as --state, --agent or --since{also}")

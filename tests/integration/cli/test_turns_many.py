@@ -39,7 +39,7 @@ from pallas_cli.turns.listing import show_turns
 from pallas_cli.turns.many import cancel_many, forget_many
 from pallas_cli.turns.replay import replay_turn
 from pallas_cli.turns.replay_many import Wish, replay_many
-from pallas_cli.turns.selection import Selection, selection_of
+from pallas_cli.turns.selection import Selection, check_model, selection_of
 from pallas_contracts.agents import Allow
 from pallas_contracts.catalog import (
     AGENTS,
@@ -386,6 +386,13 @@ async def test_ended_turns_are_forgotten_by_a_filter(stage: Stage) -> None:
     assert (await stage.replay(named([kept])))["replays"][0]["state"] == "completed"
     with pytest.raises(Refused, match="the log has no turn 'unknown'"):
         await forget_many(stage.bus, Selection(("unknown",)), confirmed=True, as_json=False)
+
+
+@pytest.mark.parametrize("model", ["", "gpt 5", "gpt-5", "openai.", "acme.x"])
+def test_a_replay_with_what_is_no_model_is_refused_before_it_begins(model: str) -> None:
+    with pytest.raises(Refused, match="is not 'offline' or PROVIDER.NAME of a provider: openai, anthropic, generic"):
+        check_model(model)
+    check_model("openai.gpt-5")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import filter_of
 from pallas_contracts.errors import Rejected
+from pallas_teams.providers import PROVIDERS, parse_model
 
 ENDED: tuple[State, ...] = ("completed", "failed", "cancelled", "input_required")
 UNDER_WAY: tuple[State, ...] = ("waiting", "running")
@@ -39,6 +40,16 @@ def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, dat
     if ids:
         return Selection(tuple(dict.fromkeys(ids)))
     return Selection(wanted=filter_of(**given, data=data))
+
+
+def check_model(model: str | None) -> None:
+    """Check the model of a replay before anything is queued: each turn is replayed once, and would fail with this one.
+
+    Raises:
+        Refused: it is not the name of a model.
+    """
+    if model is not None and parse_model(model) is None:
+        raise Refused(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
 
 
 async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> list[TurnHistory]:

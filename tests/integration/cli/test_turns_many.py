@@ -390,7 +390,7 @@ async def test_ended_turns_are_forgotten_by_a_filter(stage: Stage) -> None:
 
 @pytest.mark.parametrize("model", ["", "gpt 5", "gpt-5", "openai.", "acme.x"])
 def test_a_replay_with_what_is_no_model_is_refused_before_it_begins(model: str) -> None:
-    with pytest.raises(Refused, match="is not 'offline' or PROVIDER.NAME of a provider: openai, anthropic, generic"):
+    with pytest.raises(Refused, match=r"is not 'offline' or PROVIDER\.NAME of a provider: openai, anthropic, generic"):
         check_model(model)
     check_model("openai.gpt-5")
 

@@ -145,6 +145,11 @@ def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]
         ({"urls": {"platform": "pallas.example.com/"}}, "platform"),
         ({"resources": {"registry": {"limits": None}}}, "limits"),
         ({"colour": "red"}, "colour"),
+        ({"resources": {"nats": {"limits": {"memory": "2Gig"}}}}, "resources.nats.limits.memory"),
+        ({"image": {"tag": "a b"}}, "image.tag"),
+        ({"secrets": {"services": "My_Secret"}}, "secrets.services"),
+        ({"workers": {"min": 20}}, "workers.min is 20, which is more than workers.max (10)"),
+        ({"gateways": {"min": 9, "max": 3}}, "gateways.min is 9, which is more than gateways.max (3)"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(values: Any, reason: str, tmp_path: Path) -> None:

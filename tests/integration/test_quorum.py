@@ -106,6 +106,8 @@ async def test_an_operator_sees_servers_and_streams_and_moves_leaders(platform: 
     assert seen["streams"]["TURN_LOG"] == {"leader": "n1", "lags": {"n0": 0, "n2": 0}}
     assert ["TURN_QUEUE", "n0", "n1 ok, n2 ok"] in (await pallas.done("broker", "status")).rows
     assert await pallas.refused("broker", "step-down", "NONE") != []
+    [line] = await pallas.refused("broker", "step-down", "TURN LOG", code=2)
+    assert "'TURN LOG' is not the name of a stream" in line
     system = Access(platform.urls, SecretStr(platform.users.seeds.kept(SYSTEM)))
     async with connect(system, CLI) as bus:
         assert (await bus.api("META.LEADER.STEPDOWN", {}))["success"] is True

@@ -69,7 +69,8 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
-        raise Refused(f"{error.message}; --system-seed names the seed of the system account") from error
+        reason = error.message.removeprefix("PALLAS_NATS_SEED: ")
+        raise Refused(f"--system-seed: {reason}; it names the seed of the user `system`") from error
 
 
 @asynccontextmanager

@@ -52,7 +52,14 @@ def span_of(since: str | None, until: str | None) -> tuple[datetime | None, date
     Raises:
         Refused: one cannot be parsed, or the end is before the start.
     """
-    begin, end = (moment_of(text) if text else None for text in (since, until))
+    begin, end = (_given(name, text) for name, text in (("--since", since), ("--until", until)))
     if begin and end and end < begin:
         raise Refused(f"--until {until} is before --since {since}")
     return begin, end
+
+
+def _given(name: str, text: str | None) -> datetime | None:
+    try:
+        return moment_of(text) if text else None
+    except Refused as error:
+        raise Refused(*(f"{name} {line}" for line in error.lines)) from error

@@ -40,7 +40,7 @@ from pallas_cli.turns.listing import show_turns
 from pallas_cli.turns.many import cancel_many, forget_many
 from pallas_cli.turns.replay import replay_turn
 from pallas_cli.turns.replay_many import Wish, replay_many
-from pallas_cli.turns.selection import Selection, selection_of
+from pallas_cli.turns.selection import Selection, check_model, selection_of
 from pallas_contracts.agents import Allow
 from pallas_contracts.catalog import (
     AGENTS,
@@ -355,7 +355,17 @@ async def test_turns_that_wait_and_run_are_cancelled_by_a_filter(stage: Stage, t
     other = await stage.turns(1, "say")
     with pytest.raises(Refused, match="pass --yes"):
         await cancel_many(stage.bus, stage.filter(agent="once"), confirmed=False, as_json=True)
-    assert "3 turns to cancel (waiting 2, running 1)" in stage.capsys.readouterr().err
+    preview = f"3 turns to cancel (waiting 2, running 1)\n  of: {stage.team}/once 3\n  for: user:ann 3\n"
+    assert preview == stage.capsys.readouterr().err
+    for selection in (stage.filter(), named([*turns, *other])):
+        with pytest.raises(typer.Exit):
+            await forget_many(stage.bus, selection, confirmed=True, as_json=True)
+        document = json.loads(stage.capsys.readouterr().out)
+        assert set(document["under_way"]) == {each.turn_id for each in turns}
+        assert [each["turn"] for each in document["forgotten"]] == [other[0].turn_id]
+    with pytest.raises(Refused, match="pass --yes"):
+        await cancel_many(stage.bus, named([*turns, *other]), confirmed=False, as_json=True)
+    assert "  left out, ended already: 1\n" in stage.capsys.readouterr().err
     await cancel_many(stage.bus, stage.filter(agent="once"), confirmed=True, as_json=True)
     rows = json.loads(stage.capsys.readouterr().out)["cancelled"]
     assert {(each["turn"], each["ended"]) for each in rows} == {(it.turn_id, "cancelled") for it in turns}
@@ -379,12 +389,21 @@ async def test_ended_turns_are_forgotten_by_a_filter(stage: Stage) -> None:
         await forget_many(stage.bus, Selection(("unknown",)), confirmed=True, as_json=False)
 
 
+@pytest.mark.parametrize("model", ["", "gpt 5", "gpt-5", "openai.", "acme.x"])
+def test_a_replay_with_what_is_no_model_is_refused_before_it_begins(model: str) -> None:
+    with pytest.raises(Refused, match=r"is not 'offline' or PROVIDER\.NAME of a provider: openai, anthropic, generic"):
+        check_model(model)
+    check_model("openai.gpt-5")
+
+
 @pytest.mark.parametrize(
     ("ids", "options", "reason"),
     [
         ((), {}, "name turns, or pass a filter"),
         (("t1",), {"agent": "bench"}, "not --agent as well"),
         ((), {"state": "lost"}, "--state 'lost' is not one of"),
+        ((), {"caller": "", "since": "", "state": "failed"}, "--caller is empty; --since is empty"),
+        ((), {"since": "tomorrow"}, "--since 'tomorrow' is neither a time span"),
     ],
 )
 def test_a_selection_is_by_ids_or_by_a_filter(

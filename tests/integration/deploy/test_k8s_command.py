@@ -124,6 +124,17 @@ async def test_what_the_cluster_refuses_is_told(cluster: Cluster, tmp_path: Path
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(wrong), "utf-8")
     code, said = await cluster.pallas("apply", DEMO, manifests=tmp_path / "wrong.yaml")
     assert (code, "'colour' was unexpected" in said) == (1, True), said
+    changed = copy.deepcopy(of_kind("production", "Deployment")["health-monitor"])
+    changed["spec"]["replicas"] = 2
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump_all([changed, wrong]), "utf-8")
+    code, said = await cluster.pallas("diff", DEMO, manifests=tmp_path / "wrong.yaml")
+    assert (code, "'colour' was unexpected" in said) == (2, True), said
+    lonely = Cluster(cluster.server, tmp_path)
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(of_kind("production", "Deployment")["agent-worker"]), "utf-8")
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"kind": "Config", "apiVersion": "v1"}), "utf-8")
+    (tmp_path / "kubectl").symlink_to(tool("kubectl"))
+    code, said = await lonely.pallas("diff", DEMO, manifests=lonely.few)
+    assert (code, said.count("\n"), "refused" in said) == (2, 2, True), said
 
 
 async def test_without_kubectl_the_command_says_so(cluster: Cluster, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.ids import is_token
 
 _WITHIN, _PAUSE = 10.0, 0.1
 """Seconds in which there must be a leader again, and between two looks."""
@@ -19,9 +20,13 @@ async def step_down(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> 
     Raises:
         Refused: there is no such stream or replica, the stream has one replica only, or no leader is elected.
     """
+    if not is_token(stream.lower()):
+        raise Refused(f"{stream!r} is not the name of a stream; `pallas broker status` lists them")
     find = partial(_leader, bus, stream)
     try:
-        before = await find()
+        before, replicas = await find(), await _replicas(bus, stream)
+        if replicas == 1:
+            raise Refused(f"{stream} has one replica only, on {before}: no other server can lead it", code=1)
         if before != to:
             await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": to}} if to else {})
         leader = await retry_while_unavailable(find, "find the leader", deadline=_WITHIN, pause=_PAUSE)
@@ -31,6 +36,10 @@ async def step_down(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> 
         print(json.dumps({"stream": stream, "before": before, "leader": leader}))
     else:
         print_plain(f"{stream} is led by {leader} (before: {before}).")
+
+
+async def _replicas(bus: Bus, stream: str) -> int:
+    return (await bus.api(f"STREAM.INFO.{stream}", {}))["config"]["num_replicas"]
 
 
 async def _leader(bus: Bus, stream: str) -> str:

@@ -37,12 +37,13 @@ def set_one(
     currency: Annotated[str, typer.Option(help="Currency of --money-per-day, that of the price table.")] = "USD",
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
     from pallas_cli.costs.budgets import set_budget, whose_of
 
     whose, limits = whose_of(team, caller, every), {"tokens_per_day": tokens_per_day, "money_per_day": money_per_day}
-    run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency))
+    run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency, as_json=as_json))
 
 
 @app.command()
@@ -52,8 +53,9 @@ def remove(
     every: Every = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Remove a budget."""
     from pallas_cli.costs.budgets import remove_budget, whose_of
 
-    run_on(nats, data, partial(remove_budget, whose=whose_of(team, caller, every)))
+    run_on(nats, data, partial(remove_budget, whose=whose_of(team, caller, every), as_json=as_json))

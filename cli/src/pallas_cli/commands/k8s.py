@@ -24,6 +24,7 @@ Broker = Annotated[
     Path | None,
     typer.Option("--broker", help="Folder of `make secrets`, which has the seeds of users. [default: the cluster's]"),
 ]
+Seeds = Annotated[Path, typer.Option("--broker", help="Folder of `make secrets`, which has the seeds of users.")]
 Claims = Annotated[
     list[str] | None,
     typer.Option("--claim", metavar="TEAM=NAME", help="Volume claim that has the folder of a team. May be repeated."),
@@ -42,7 +43,7 @@ def about() -> None:
 
 
 @app.command()
-def render(folders: Folders, manifests: Manifests, broker: Broker, claim: Claims = None) -> None:
+def render(folders: Folders, manifests: Manifests, broker: Seeds, claim: Claims = None) -> None:
     """Print all objects, with the values of Secrets, and ask no cluster. Helm can run this as a post-renderer."""
     import yaml
 
@@ -59,10 +60,13 @@ def diff(
     only_teams: OnlyTeams = False,
     prune: Prune = False,
 ) -> None:
-    """Print what `apply` would change in the cluster. Exit code 1 if anything."""
+    """Print what `apply` would change in the cluster. Exit code 1 if anything, 2 if that cannot be told."""
     from pallas_cli.k8s import apply
 
-    changes = apply.preview(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune))
+    try:
+        changes = apply.preview(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune))
+    except Refused as error:
+        raise Refused(*error.lines, code=2) from error
     print(changes, end="")
     raise typer.Exit(1 if changes else 0)
 

@@ -1,5 +1,6 @@
 """`pallas turns`: turns, read from the turn log."""
 
+import sys
 from functools import partial
 from typing import Annotated
 
@@ -128,7 +129,7 @@ def forget(
 ) -> None:
     """Erase the content of turns that have ended: one TURN, several, or all that match, after a confirmation.
 
-    Exit code 1 if the one turn, or a turn of the conversation, still waits or runs.
+    Exit code 1 if one of them still waits or runs: its content is not erased.
     """
     from pallas_cli.turns.forget import forget as forget_turns
     from pallas_cli.turns.forget import hash_of

@@ -57,12 +57,13 @@ def replay(
     from pallas_cli.rates import rate_of
     from pallas_cli.refused import Refused
     from pallas_cli.turns.replay_many import Wish, replay_many
-    from pallas_cli.turns.selection import selection_of
+    from pallas_cli.turns.selection import check_model, selection_of
 
     single = turns is not None and len(turns) == 1 and not detach and rate is None
     given = {"team": team, "caller": caller, "state": state, "conversation": conversation, "task": task}
     given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
     selection = selection_of(turns or (), given, data=data)
+    check_model(model)
     on = partial(run_on, nats, data)
     if single:
         _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import delete, put, snapshot
+from pallas_bus.transport.kv import delete, get_entries, put, snapshot
 from pallas_cli.costs.report import cost_text, document_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
@@ -56,9 +56,15 @@ def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
 
 
 async def set_budget(
-    bus: Bus, *, whose: Whose, tokens_per_day: int | None, money_per_day: float | None, currency: str
+    bus: Bus,
+    *,
+    whose: Whose,
+    tokens_per_day: int | None,
+    money_per_day: float | None,
+    currency: str,
+    as_json: bool = False,
 ) -> None:
-    """Set a budget in place of the one before.
+    """Set a budget in place of the one before, and warn if its money is in a currency that nothing is paid in.
 
     Raises:
         Refused: the budget is invalid, or has no limit.
@@ -78,24 +84,33 @@ async def set_budget(
     except Rejected as error:
         raise Refused(error.message) from error
     await put(bus, BUDGETS, budget, kind=whose.kind, name=whose.name)
-    print_plain(f"{whose}: {_limits(budget)} a day")
+    if as_json:
+        print(json.dumps(budget.model_dump(mode="json"), ensure_ascii=False))
+    else:
+        print_plain(f"{whose}: {_limits(budget)} a day")
+    paid = {each for entry in (await snapshot(bus, SPENDING)).values() for each in entry.money}
+    if money_per_day and paid and currency not in paid:
+        print_plain(f"warning: models are paid in {', '.join(sorted(paid))}: nothing counts for {currency}", err=True)
 
 
-async def remove_budget(bus: Bus, *, whose: Whose) -> None:
+async def remove_budget(bus: Bus, *, whose: Whose, as_json: bool = False) -> None:
     """Remove a budget.
 
     Raises:
         Refused: there is none.
     """
-    if f"{whose.kind}.{whose.name}" not in await snapshot(bus, BUDGETS):
+    if f"{whose.kind}.{whose.name}" not in await _budgets(bus):
         raise Refused(f"there is no budget of {whose}")
     await delete(bus, BUDGETS, kind=whose.kind, name=whose.name)
-    print_plain(f"{whose}: no budget")
+    if as_json:
+        print(json.dumps({"kind": whose.kind, "name": whose.name, "caller": whose.caller, "removed": True}))
+    else:
+        print_plain(f"{whose}: no budget")
 
 
 async def show_budgets(bus: Bus, *, as_json: bool) -> None:
     """Print all budgets that operators have set, with what was spent of them today."""
-    budgets, today = await snapshot(bus, BUDGETS), day_of(utc_now())
+    budgets, today = await _budgets(bus), day_of(utc_now())
     spent = [entry for entry in (await snapshot(bus, SPENDING)).values() if entry.day == today]
     rows = [(budget, _spent(budget, spent)) for _, budget in sorted(budgets.items())]
     if as_json:
@@ -104,6 +119,12 @@ async def show_budgets(bus: Bus, *, as_json: bool) -> None:
         print_plain("No budgets are set.")
     else:
         print_table(["budget", "a day", "tokens today", "cost today"], (_cells(*row) for row in rows))
+
+
+async def _budgets(bus: Bus) -> dict[str, GrantedBudget]:
+    """The budgets by key. A bucket without a leader is an error: it does not say that there are none."""
+    entries = await get_entries(bus, BUDGETS)
+    return {key: budget for key, (budget, _) in entries.items() if budget is not None}
 
 
 def _spent(budget: GrantedBudget, entries: list[Spending]) -> Spending | None:

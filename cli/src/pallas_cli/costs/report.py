@@ -81,7 +81,7 @@ def _prices(path: Path | None) -> PriceTable | None:
     try:
         return load_prices(path) if path is not None else None
     except TeamFaults as error:
-        raise Refused(error.message) from error
+        raise Refused(*map(str, error.faults)) from error
 
 
 async def _sums(

@@ -49,4 +49,6 @@ def check_names(teams: Iterable[HostedTeam]) -> None:
     names: dict[str, str] = {}
     for team in teams:
         if (other := names.setdefault(team.slug, team.name)) != team.name:
-            raise Refused(f"teams {other!r} and {team.name!r} would have the same names in Kubernetes")
+            raise Refused(
+                f"teams {other!r} and {team.name!r} would both be named {team.slug!r} in Kubernetes; rename one of them"
+            )

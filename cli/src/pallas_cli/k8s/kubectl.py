@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from pallas_cli.refused import Refused
 
 MANAGER = "pallas"
 """The owner of the fields that are applied."""
+
+_LOGGED = re.compile(r"[EWI]\d{4} \d\d:\d\d:")
+"""The beginning of a line of kubectl's log."""
 
 _AS_OWNER = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}", "--filename=-")
 
@@ -52,7 +56,10 @@ def apply(objects: Sequence[Object]) -> str:
 
 
 def diff(objects: Sequence[Object]) -> str:
-    """What applying would change; empty if nothing. The values of Secrets are masked."""
+    """What applying would change; empty if nothing. The values of Secrets are masked.
+
+    kubectl ends with 1 for changes and for some errors, so an error that it tells counts, beside changes as well.
+    """
     return kubectl("diff", *_AS_OWNER, given=_written(objects), accepted=(0, 1))
 
 
@@ -69,9 +76,15 @@ def kubectl(*words: str, given: str = "", accepted: Sequence[int] = (0,)) -> str
         Refused: it is not installed, or it failed; with what it said.
     """
     code, said, wrong = asyncio.run(_run(words, given.encode()))
-    if code not in accepted or (code and not said):
-        raise Refused(f"kubectl {words[0]} failed:", *wrong.strip().splitlines(), code=1)
+    errors = [line for line in wrong.splitlines() if line.strip() and not line.startswith("Warning:")]
+    if code not in accepted or (code and (errors or not said)):
+        raise Refused(f"kubectl {words[0]} failed:", *_told(errors or wrong.splitlines()), code=1)
     return said
+
+
+def _told(errors: Sequence[str]) -> Sequence[str]:
+    """The errors without the lines of kubectl's own log, which repeat them."""
+    return [line for line in errors if not _LOGGED.match(line)] or errors
 
 
 async def _run(words: Sequence[str], given: bytes) -> tuple[int | None, str, str]:

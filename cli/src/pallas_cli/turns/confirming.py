@@ -35,9 +35,12 @@ def turns_text(count: int) -> str:
     return f"{count} turn{'s' if count != 1 else ''}"
 
 
-def by_agent(turns: Iterable[TurnHistory]) -> str:
-    """How many turns each agent has."""
-    return counts_text(f"{turn.team}/{turn.agent}" for turn in turns)
+def whose_lines(turns: Sequence[TurnHistory]) -> list[str]:
+    """How many turns each agent and each caller has; no lines without turns."""
+    if not turns:
+        return []
+    agents = counts_text(f"{turn.team}/{turn.agent}" for turn in turns)
+    return [f"  of: {agents}", f"  for: {counts_text(turn.caller or 'unknown' for turn in turns)}"]
 
 
 def counts_text(names: Iterable[str]) -> str:

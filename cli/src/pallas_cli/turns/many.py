@@ -5,14 +5,16 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pallas_bus.history.turns import TurnHistory
+import typer
+
+from pallas_bus.history.turns import STATES, TurnHistory
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.confirming import by_agent, confirm, counts_text, turns_text
+from pallas_cli.turns.confirming import confirm, counts_text, turns_text, whose_lines
 from pallas_cli.turns.selection import ENDED, UNDER_WAY, Selection, select
 from pallas_contracts.turns import TurnOutcome
 
@@ -27,9 +29,12 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     Raises:
         Refused: the selection is invalid, or not confirmed.
     """
-    turns = [turn for turn in await select(bus, selection, UNDER_WAY) if turn.outcome is None]
-    states = counts_text(turn.state for turn in turns)
-    lines = [f"{turns_text(len(turns))} to cancel{f' ({states}), of: {by_agent(turns)}' if turns else ''}"]
+    found = await select(bus, selection, UNDER_WAY)
+    turns = [turn for turn in found if turn.outcome is None]
+    states = f" ({counts_text(turn.state for turn in turns)})" if turns else ""
+    lines = [f"{turns_text(len(turns))} to cancel{states}", *whose_lines(turns)]
+    if over := len(found) - len(turns):
+        lines.append(f"  left out, ended already: {over}")
     confirm(lines, "Cancel them, for good?", yes=confirmed or not turns, as_json=as_json)
     await for_each(turns, lambda turn: _cancel(bus, turn), at_once=_AT_ONCE)
     ended = await _outcomes(bus, turns)
@@ -69,17 +74,23 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
 
     Raises:
         Refused: the selection is invalid, or not confirmed.
+        Exit: with code 1, if a selected turn still waits or runs. Its content is not erased.
     """
-    turns = [turn for turn in await select(bus, selection, ENDED) if turn.outcome is not None]
-    lines = [f"{turns_text(len(turns))} to forget{f', of: {by_agent(turns)}' if turns else ''}"]
+    found = await select(bus, selection, ENDED if selection.wanted.state is not None else STATES)
+    turns, under_way = [turn for turn in found if turn.outcome], [turn for turn in found if not turn.outcome]
+    lines = [f"{turns_text(len(turns))} to forget", *whose_lines(turns)]
+    if under_way:
+        lines.append(f"  left out, they wait or run (cancel them first): {len(under_way)}")
     confirm(lines, "Erase their content, for good?", yes=confirmed or not turns, as_json=as_json)
     erased = await for_each(turns, lambda turn: erase_content(bus, turn.ref), at_once=_AT_ONCE)
     if as_json:
         rows = [erased_row(turn.turn_id, each) for turn, each in zip(turns, erased, strict=True)]
-        print(json.dumps({"forgotten": rows, "under_way": []}, indent=2))
+        print(json.dumps({"forgotten": rows, "under_way": [turn.turn_id for turn in under_way]}, indent=2))
     else:
         had = sum(each.anything for each in erased)
         print_plain(f"{turns_text(len(turns))} forgotten; {had} had content.")
+    if under_way:
+        raise typer.Exit(1)
 
 
 def erased_row(turn_id: str, erased: Erased) -> dict[str, object]:

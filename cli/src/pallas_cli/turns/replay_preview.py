@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pallas_calls.replay_choice import Choice, Reason
-from pallas_cli.turns.confirming import by_agent, counts_text, turns_text
+from pallas_cli.turns.confirming import counts_text, turns_text, whose_lines
 
 _REASONS: Mapping[Reason, str] = {
     "replayed": "replayed already",
@@ -21,9 +21,7 @@ def preview_of(choice: Choice, rate: float) -> list[str]:
     """The lines: how many turns can be executed again, of which agents, for whom, and why others cannot."""
     turns, count = choice.turns, len(choice.turns)
     lines = [f"{turns_text(count)} to execute again{f', queued in {count / rate:.0f} s or more' if count else ''}"]
-    if turns:
-        lines.append(f"  of: {by_agent(turns)}")
-        lines.append(f"  for: {counts_text(turn.caller or 'unknown' for turn in turns)}")
+    lines += whose_lines(turns)
     if choice.effects:
         lines.append(f"  {len(choice.effects)} called tools that are not marked as safe, and call them again")
     if sealed := sum(turn.turn_id in choice.sealed for turn in turns):

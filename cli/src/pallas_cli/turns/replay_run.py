@@ -88,7 +88,10 @@ class ReplayRun:
         many, open_turns = self.many, len(self.many.queued) - len(self.ended)
         states = counts_text(outcome.code or outcome.status for outcome in self.ended.values())
         parts = [states, f"not ended {open_turns}" if open_turns else ""]
-        lines = [f"{turns_text(len(many.queued))} executed again: {', '.join(filter(None, parts)) or 'nothing to do'}."]
+        if open_turns and not self.ended:
+            parts = ["they go on without this command"]
+        said = f"{turns_text(len(many.queued))} {'executed again' if self.ended or not many.queued else 'queued again'}"
+        lines = [f"{said}: {', '.join(filter(None, parts)) or 'nothing to do'}."]
         if many.skipped:
             lines.append(f"{turns_text(len(many.skipped))} replayed by another command meanwhile.")
         if many.refused:

@@ -11,6 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import filter_of
 from pallas_contracts.errors import Rejected
+from pallas_teams.providers import PROVIDERS, parse_model
 
 ENDED: tuple[State, ...] = ("completed", "failed", "cancelled", "input_required")
 UNDER_WAY: tuple[State, ...] = ("waiting", "running")
@@ -28,15 +29,27 @@ def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, dat
     """The selection of a command line. `options` are those of `filter_of`.
 
     Raises:
-        Refused: neither or both of ids and options are given, or one is invalid.
+        Refused: neither or both of ids and options are given, or one is invalid or empty.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if empty := [f"--{name} is empty" for name, value in given.items() if not value]:
+        raise Refused(*empty)  # a variable that is not set in a script must not match everything
     if bool(ids) == bool(given):
         also = f", not {', '.join(f'--{name}' for name in given)} as well" if ids else ""
         raise Refused(f"name turns, or pass a filter such as --state, --agent or --since{also}")
     if ids:
         return Selection(tuple(dict.fromkeys(ids)))
     return Selection(wanted=filter_of(**given, data=data))
+
+
+def check_model(model: str | None) -> None:
+    """Check the model of a replay before anything is queued: each turn is replayed once, and would fail with this one.
+
+    Raises:
+        Refused: it is not the name of a model.
+    """
+    if model is not None and parse_model(model) is None:
+        raise Refused(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
 
 
 async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> list[TurnHistory]:

@@ -41,7 +41,9 @@ def stored(subject: str, message: Msg) -> Stored:
         PallasError: the message was not stored (`api_error`).
     """
     if message.headers and message.headers.get("Status") == "503":
-        raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
+        raise Unavailable(
+            f"nothing stores {subject!r}: its stream has no leader, or does not exist yet", code="no_stream"
+        )
     answer: dict[str, Any] = from_json(message.data)
     if "error" in answer:
         raise api_error(answer["error"], subject)

@@ -174,10 +174,11 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
         elif not done.done():
             if status in ("204", "404"):
                 done.set_result(int(headers.get("Nats-Num-Pending", "0")))
+            elif status == "503":  # no server answers the request
+                reason = "it has no leader, or does not exist yet"
+                done.set_exception(Unavailable(f"{stream} cannot be read: {reason}", code="no_stream"))
             else:
-                code = "no_stream" if status == "503" else None
-                reason = headers.get("Description", status)
-                done.set_exception(Unavailable(f"reading {stream} failed: {reason}", code=code))
+                done.set_exception(Unavailable(f"reading {stream} failed: {headers.get('Description', status)}"))
 
     inbox = bus.client.new_inbox()
     subscription = await bus.subscribe(inbox, collect)

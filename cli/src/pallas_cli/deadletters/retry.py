@@ -110,9 +110,9 @@ async def _as_new_turn(
         raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
         raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists", code=1)
-    # The new turn has no idempotency key, so it needs no digest.
-    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "operator": OPERATOR, "digest": None}
-    return asked.model_copy(update=changes | {"requested_at": utc_now()})
+    # The new turn has no idempotency key, so it needs no digest; what was left of a budget then does not hold now.
+    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "operator": OPERATOR}
+    return asked.model_copy(update=changes | {"digest": None, "allowance": None, "requested_at": utc_now()})
 
 
 async def _asked(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> TurnRequested:

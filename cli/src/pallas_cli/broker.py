@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pallas_cli.kept_addresses import find_address, help_of
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused, WrongUsage
 
 if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
@@ -51,7 +51,7 @@ def access_to(url: str, data: Path) -> "Access":
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
 
 
 @asynccontextmanager
@@ -70,7 +70,8 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
         async with connect(access, CLI, timeout=3.0) as bus:
             yield bus
     except Unavailable as error:
-        raise Refused(f"{error.message}{_hint(error)}", code=1) from error
+        kind = Refused if error.facts.get("credentials") else NotReachable
+        raise kind(f"{error.message}{_hint(error)}") from error
     except Rejected as error:
         raise Refused(error.message) from error
 

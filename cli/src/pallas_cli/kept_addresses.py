@@ -56,5 +56,5 @@ def find_address(given: str | None, data: Path, part: Part) -> str:
     except (OSError, ValueError, AttributeError) as error:
         raise Refused(f"the addresses in {path} cannot be read: {type(error).__name__}") from error
     if address is None:
-        raise Refused(f"the stack in {data} has no {part.replace('_', '-')}: it was started with --no-auth", code=1)
+        raise Refused(f"the stack in {data} has no {part.replace('_', '-')}: it was started with --no-auth")
     return address

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """The syntax of RFC 6750. An HTTP client that refuses another header value may print it."""
@@ -24,7 +24,7 @@ def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
     except OSError:
         kept = ""
     if not kept:
-        raise Refused(
+        raise WrongUsage(
             f"{need}: set {variable}, or pass the data folder of `pallas up` with --data ({path} does not exist)"
         )
     return kept
@@ -37,7 +37,7 @@ def _given(variable: str) -> str:
     try:
         return value_of(os.environ, variable)
     except Rejected as error:
-        raise Refused(f"{variable}: {error.message}") from error
+        raise WrongUsage(f"{variable}: {error.message}") from error
 
 
 def find_token(option: str | None) -> str | None:
@@ -51,7 +51,7 @@ def find_token(option: str | None) -> str | None:
         return None
     if not _BEARER.fullmatch(token):
         source = "PALLAS_TOKEN" if option is None else "--token"
-        raise Refused(f"{source}: not a valid bearer token: use one or more of the characters A-Z a-z 0-9 -._~+/=")
+        raise WrongUsage(f"{source}: not a valid bearer token: use one or more of the characters A-Z a-z 0-9 -._~+/=")
     return token
 
 

@@ -1,4 +1,4 @@
-"""Refusals of `pallas up`: one line each, exit code 2, and no process started."""
+"""Refusals of `pallas up`: one line each, exit code 1, and no process started."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def refused(folder: Path, *options: str, python: str = sys.executable, prelude: 
     script = f"{prelude}import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
     words = ("up", "--data", str(folder / "data"), "--ready-file", str(ready), "--port-base", "31000", *options)
     result = subprocess.run([python, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False)
-    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert (result.returncode, result.stdout) == (1, ""), result.stderr
     assert not ready.exists()
     assert not (folder / "data" / "log").exists()
     return result.stderr.splitlines()

@@ -39,15 +39,15 @@ def chat(
 
     from pallas_cli.chat.loop import hold_chat
     from pallas_cli.kept_secrets import find_token
-    from pallas_cli.plain_text import print_plain
+    from pallas_cli.refused import NotReachable, Refused
     from pallas_mcp_calls.model import CallFailed
 
     bearer, gateway = find_token(token), find_address(url, data, "gateway")
     try:
         ok = asyncio.run(hold_chat(gateway, agent, message, token=bearer, as_json=as_json))
     except CallFailed as error:
-        print_plain(f"pallas: {error}", err=True)
-        raise typer.Exit(1) from None
+        kind = NotReachable if error.code == "unreachable" else Refused
+        raise kind(str(error), word=error.code) from error
     except KeyboardInterrupt:
         # An ordinary exit would wait for the thread that still reads standard input.
         sys.stdout.flush()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pallas_cli.admin.run import Yes, confirm
-from pallas_cli.broker import DEFAULT_DATA, Data, NatsUrl
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.kept_addresses import find_address, help_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ Token = Annotated[
         "PALLAS_TOKEN_FILE with the path of a file.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON; an error, too.")]
 Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
 
 type _Document = dict[str, Any]
@@ -60,19 +59,13 @@ def _ask(
     Raises:
         FleetRefused: the fleet refuses.
     """
-    from pallas_cli.fleet.calls import FleetRefused, progress
+    from pallas_cli.fleet.calls import progress
 
     async def work(fleet: "FleetCalls") -> _Document:
         with progress() as show:
             return await fleet.ask(tool, show=show, **arguments)
 
-    try:
-        answer = _run(url, token, data, work)
-    except FleetRefused as refusal:
-        if as_json and refusal.error is not None:
-            print(json.dumps(refusal.error, ensure_ascii=False))
-            raise typer.Exit(refusal.code) from None
-        raise
+    answer = _run(url, token, data, work)
     if as_json:
         print(json.dumps(answer, indent=2, ensure_ascii=False))
         return None

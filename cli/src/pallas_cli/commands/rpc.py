@@ -62,5 +62,5 @@ def rpc(
         print(json.dumps(response, ensure_ascii=False))
         raise typer.Exit(1 if error else 0)
     if error:
-        raise Refused(f"{error['message']} ({error['code']})", code=1)
+        raise Refused(f"{error['message']} ({error['code']})")
     print(json.dumps(response["result"], indent=2, ensure_ascii=False))

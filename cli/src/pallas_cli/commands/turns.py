@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
@@ -89,18 +90,21 @@ def forget(
         str | None,
         typer.Option(help="Forget all turns of this conversation. The id is the caller's `conversation_id`."),
     ] = None,
+    yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Erase the content of turns that have ended. Exit code 1 if one of them still waits or runs."""
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
     from pallas_cli.turns.forget import forget as forget_turns
     from pallas_cli.turns.forget import hash_of
 
     if (turn is None) == (conversation is None):
-        raise Refused("pass either --turn or --conversation")
+        raise WrongUsage("pass either --turn or --conversation")
     hashed = hash_of(conversation, data)
+    what = f"turn {turn}" if turn is not None else "all turns of this conversation"
+    confirm(f"the content of {what} is erased", yes=yes, as_json=as_json)
     run_on(nats, data, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
 
 

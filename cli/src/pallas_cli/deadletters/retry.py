@@ -57,23 +57,23 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
     elif not rows:
         print_plain(none_found(since))
     if refused := [row["refused"] for row in rows if row["refused"]]:
-        raise Refused(*refused, code=1)
+        raise Refused(*refused)
 
 
 async def _retry(bus: Bus, name: str) -> str:
     letter, original = await letter_of(bus, name)
     if original is None:
-        raise Refused(f"{name}: content_expired: the original message is no longer stored", code=1)
+        raise Refused(f"{name}: content_expired: the original message is no longer stored")
     request = await _as_new_turn(bus, letter, original)
     try:
         await submit(bus, await offload_request(bus, request))
     except PallasError as error:
-        raise Refused(f"{name}: {error.code}: {error.message}; you can retry it", code=1) from error
+        raise Refused(f"{name}: {error.code}: {error.message}; you can retry it") from error
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
         message = f"{name}: turn {request.turn_id} was submitted, but the letter could not be removed: {error.message}"
-        raise Refused(message, code=1) from error
+        raise Refused(message) from error
     return request.turn_id
 
 
@@ -86,9 +86,9 @@ async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> 
     try:
         asked = await whole_request(bus, request_of(original))
     except (Rejected, NotFound) as error:
-        raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
+        raise Refused(f"{letter.letter}: {error.code}: {error.message}") from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
-        raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists", code=1)
+        raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists")
     # The new turn has no idempotency key, so it needs no digest.
     changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
     return asked.model_copy(update=changes)

@@ -10,7 +10,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.events.tail import filter_of
 from pallas_cli.moments import span_of
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import Rejected, Unavailable
 
 _REPORT_INTERVAL = 1.0
@@ -92,7 +92,7 @@ async def _target(bus: Bus, to: str | None) -> Target:
         target = Target.parse(to) if to is not None else Target()
         await check_unstored(bus, target)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     return target
 
 
@@ -103,5 +103,5 @@ async def _published(bus: Bus, target: Target, message: Recorded) -> bool:
     except Rejected:
         return False
     except Unavailable as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     return True

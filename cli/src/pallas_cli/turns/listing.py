@@ -11,7 +11,7 @@ from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
 
@@ -40,10 +40,10 @@ def filter_of(
             if value is not None:
                 check_token(value, f"--{name}")
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     known: dict[str, State] = {each: each for each in STATES}
     if state is not None and state not in known:
-        raise Refused(f"--state {state!r} is not one of {', '.join(STATES)}")
+        raise WrongUsage(f"--state {state!r} is not one of {', '.join(STATES)}")
     return TurnFilter(
         team,
         agent,
@@ -108,7 +108,7 @@ async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:
     try:
         turn = await read_turn(bus, turn_id)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     if turn is None:
         raise Refused(f"the log has no turn {turn_id!r}")
     return turn

@@ -2,7 +2,7 @@
 
 from pallas_bus.transport.connection import Bus
 from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import Conflict, NotFound, Rejected, Unavailable
 from pallas_contracts.turns import Principal, TurnRequested
 
@@ -13,7 +13,7 @@ _WITH_CODE = frozenset({"content_expired", "unknown_model"})
 """Codes that the command prints in front of the sentence."""
 
 
-class Unconfirmed(Refused):
+class Unconfirmed(WrongUsage):
     """The command needs a confirmation, because it could repeat side effects."""
 
 

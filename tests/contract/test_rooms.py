@@ -14,7 +14,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_executor": (("",), ("functions",)),
     "pallas_cli": (
         ("",),
-        ("admin", "agents", "broker_config", "chat", "data_agents", "deadletters", "events"),
+        ("admin", "agents", "broker_config", "chat", "context", "data_agents", "deadletters", "events"),
         ("fleet", "libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack",),

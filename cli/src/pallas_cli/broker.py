@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pallas_cli.contexts import kept_in, leave_out, setting
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.refused import NotReachable, Refused, WrongUsage
 
@@ -24,11 +25,25 @@ NatsUrl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DEFAULT_DATA = Path(".pallas")
+
+
+def _data_or_that_of_the_context(ctx: typer.Context, given: Path) -> Path:
+    source = ctx.get_parameter_source("data")
+    if source is not None and source.name == "COMMANDLINE":
+        leave_out()
+        return given
+    if ctx.resilient_parsing:
+        return given
+    return Path(setting("data") or given)
+
+
 Data = Annotated[
     Path,
     typer.Option(
         "--data",
-        help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others.",
+        help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others. "
+        "It replaces the context.",
+        callback=_data_or_that_of_the_context,
     ),
 ]
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
@@ -45,9 +60,12 @@ def access_to(url: str, data: Path) -> "Access":
     from pallas_runtime.settings import BrokerSettings
 
     environ = {**os.environ, "PALLAS_NATS_URL": url}
-    kept = data / "secrets" / "nats" / "cli.seed"
-    if not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and kept.exists():
+    kept = setting("nats_seed_file") or kept_in(data, "nats/cli.seed")
+    if kept and not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and Path(kept).exists():
         environ[_SEED_FILE] = str(kept)
+    authority = setting("nats_ca_file")
+    if authority and not any(environ.get(name) for name in ("PALLAS_NATS_CA", "PALLAS_NATS_CA_FILE")):
+        environ["PALLAS_NATS_CA_FILE"] = authority
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:

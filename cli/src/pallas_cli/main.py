@@ -15,6 +15,7 @@ import typer
 from pallas_cli.commands import (
     agents,
     broker,
+    context,
     data_agent,
     deadletters,
     events,
@@ -34,6 +35,7 @@ from pallas_cli.commands.chat import chat
 from pallas_cli.commands.console import console
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
+from pallas_cli.contexts import choose
 from pallas_cli.groups import Root
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
@@ -44,6 +46,7 @@ commands.command()(up)
 commands.command()(chat)
 commands.command()(console)
 commands.command()(rpc)
+commands.add_typer(context.app, name="context")
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
 commands.add_typer(pipelines.app, name="pipelines")
@@ -75,8 +78,15 @@ def about(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--context", envvar="PALLAS_CONTEXT", metavar="NAME", help="Use this context instead of the current one."
+        ),
+    ] = None,
 ) -> None:
     """Pallas hosts teams of LLM agents behind MCP."""
+    choose(chosen)
 
 
 def app() -> None:

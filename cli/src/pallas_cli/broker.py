@@ -27,14 +27,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT_DATA = Path(".pallas")
 
 
-def _data_or_that_of_the_context(ctx: typer.Context, given: Path) -> Path:
+def data_or_that_of_the_context(ctx: typer.Context, given: Path) -> Path:
+    """The data folder of `--data`, which leaves the context out; otherwise that of the context, or the default."""
     source = ctx.get_parameter_source("data")
     if source is not None and source.name == "COMMANDLINE":
         leave_out()
         return given
-    if ctx.resilient_parsing:
-        return given
     return Path(setting("data") or given)
+
+
+def _checked_data(ctx: typer.Context, given: Path) -> Path:
+    return given if ctx.resilient_parsing else data_or_that_of_the_context(ctx, given)
 
 
 Data = Annotated[
@@ -43,7 +46,7 @@ Data = Annotated[
         "--data",
         help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others. "
         "It replaces the context.",
-        callback=_data_or_that_of_the_context,
+        callback=_checked_data,
     ),
 ]
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"

@@ -32,9 +32,11 @@ from pallas_cli.commands import (
     workspaces,
 )
 from pallas_cli.commands.chat import chat
+from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
+from pallas_cli.completing import complete_context
 from pallas_cli.contexts import choose
 from pallas_cli.groups import Root
 from pallas_cli.plain_text import print_plain
@@ -46,6 +48,7 @@ commands.command()(up)
 commands.command()(chat)
 commands.command()(console)
 commands.command()(rpc)
+commands.command()(completion)
 commands.add_typer(context.app, name="context")
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
@@ -81,7 +84,11 @@ def about(
     chosen: Annotated[
         str | None,
         typer.Option(
-            "--context", envvar="PALLAS_CONTEXT", metavar="NAME", help="Use this context instead of the current one."
+            "--context",
+            envvar="PALLAS_CONTEXT",
+            metavar="NAME",
+            help="Use this context instead of the current one.",
+            autocompletion=complete_context,
         ),
     ] = None,
 ) -> None:

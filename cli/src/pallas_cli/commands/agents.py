@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_agent, complete_team
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 from pallas_cli.plain_text import print_plain
@@ -47,7 +48,7 @@ def list_agents(
 
 @app.command()
 def show(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
+    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)],
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -60,7 +61,12 @@ def show(
 
 @app.command()
 def retire(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, or data/NAME for one data agent.")],
+    team: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEAM", help="Name of the team, or data/NAME for one data agent.", autocompletion=complete_team
+        ),
+    ],
     yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,

@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.completing import complete_agent
 from pallas_cli.kept_addresses import find_address, help_of
 
 
 def chat(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
+    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)],
     url: Annotated[
         str | None,
         typer.Option(

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.completing import complete_context
 from pallas_cli.confirming import Yes, confirm
 
 app = typer.Typer(no_args_is_help=True, help="Contexts: the platforms that you work with, by name.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=complete_context)]
 
 
 def _url(what: str) -> typer.models.OptionInfo:
@@ -68,7 +69,9 @@ def add(
 
 @app.command()
 def use(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the context.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name of the context.", autocompletion=complete_context)
+    ] = None,
     none: Annotated[
         bool, typer.Option("--none", help="Use no context: the data folder of `pallas up` decides.")
     ] = False,

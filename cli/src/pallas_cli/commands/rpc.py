@@ -5,11 +5,17 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.completing import complete_agent
 from pallas_cli.kept_addresses import find_address, help_of
 
 
 def rpc(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.")],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.", autocompletion=complete_agent
+        ),
+    ],
     function: Annotated[str, typer.Argument(help="Function of a data agent, or tool of any other agent.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[JSON]", help="Input: a JSON object, or - to read it from standard input.")

@@ -7,12 +7,16 @@ import typer
 
 from pallas_cli.admin.run import LifecycleUrl, one_or_none, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.completing import complete_registered_team
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWTs and their workspaces.")
 
-Team = Annotated[str, typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.")]
+Team = Annotated[
+    str,
+    typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.", autocompletion=complete_registered_team),
+]
 
 
 @app.command("list")

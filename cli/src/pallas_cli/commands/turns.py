@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_team, complete_turn
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
-Team = Annotated[str | None, typer.Option(help="Only this team.")]
+Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
 Conversation = Annotated[
@@ -20,7 +21,7 @@ Conversation = Annotated[
 ]
 Task = Annotated[str | None, typer.Option(help="Only this task. The id is the caller's `task_id`.")]
 Until = Annotated[str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.")]
-TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.")]
+TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.", autocompletion=complete_turn)]
 
 
 @app.command("list")
@@ -85,7 +86,9 @@ def cancel(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_j
 
 @app.command()
 def forget(
-    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
+    turn: Annotated[
+        str | None, typer.Option(metavar="ID", help="Forget this turn.", autocompletion=complete_turn)
+    ] = None,
     conversation: Annotated[
         str | None,
         typer.Option(help="Forget all turns of this conversation. The id is the caller's `conversation_id`."),

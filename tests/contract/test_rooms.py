@@ -15,7 +15,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_cli": (
         ("",),
         ("admin", "agents", "broker_config", "chat", "context", "data_agents", "deadletters", "events"),
-        ("fleet", "libraries", "processes", "turns", "workspaces"),
+        ("fleet", "libraries", "processes", "starting", "turns", "workspaces"),
         ("embedded",),
         ("stack",),
         ("commands",),

@@ -34,6 +34,7 @@ from pallas_cli.commands import (
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
+from pallas_cli.commands.init import init
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
 from pallas_cli.completing import complete_context
@@ -44,6 +45,7 @@ from pallas_cli.refused import Refused, WrongUsage
 
 # Without a markup mode typer does not import rich, whose import is slower than everything else here.
 commands = typer.Typer(cls=Root, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+commands.command()(init)
 commands.command()(up)
 commands.command()(chat)
 commands.command()(console)

@@ -32,7 +32,9 @@ def chat(
 ) -> None:
     """Talk to an agent. The history is kept on this side and sent with every message.
 
-    Without --message, each line of standard input is a message. Exit code 1 if the last turn failed.
+    Without --message, each line of standard input is a message. /agent NAME goes on with another agent, /image FILE
+    sends an image with the next message, and /help lists such commands. On a terminal Ctrl-C cancels the running turn.
+    Exit code 1 if the last turn failed.
     """
     import asyncio
     import os

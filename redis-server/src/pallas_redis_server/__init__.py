@@ -1,0 +1,1 @@
+"""Has the program `bin/redis-server`, which the build puts here."""

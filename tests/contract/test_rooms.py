@@ -18,6 +18,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("fleet", "libraries", "processes", "starting", "turns", "workspaces"),
         ("embedded",),
         ("stack", "completing"),
+        ("doctor",),
         ("commands",),
         ("main", "reference", "__main__"),
     ),

@@ -12,6 +12,7 @@ import typer
 from pallas_cli.contexts import kept_in, leave_out, setting
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
@@ -105,8 +106,13 @@ def _hint(error: "Unavailable") -> str:
     return ""
 
 
-def run_on(url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
-    """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C."""
+def run_on(
+    url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = "asking the broker"
+) -> None:
+    """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C.
+
+    `doing` is shown on a terminal when that takes long; None: the work itself shows what it does.
+    """
     import asyncio
 
     async def main() -> None:
@@ -114,6 +120,7 @@ def run_on(url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]"
             await work(bus)
 
     try:
-        asyncio.run(main())
+        with shown(doing):
+            asyncio.run(main())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

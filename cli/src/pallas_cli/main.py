@@ -34,6 +34,7 @@ from pallas_cli.commands import (
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
+from pallas_cli.commands.doctor import doctor
 from pallas_cli.commands.init import init
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
@@ -47,6 +48,7 @@ from pallas_cli.refused import Refused, WrongUsage
 commands = typer.Typer(cls=Root, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 commands.command()(init)
 commands.command()(up)
+commands.command()(doctor)
 commands.command()(chat)
 commands.command()(console)
 commands.command()(rpc)

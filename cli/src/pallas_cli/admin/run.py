@@ -8,6 +8,7 @@ import typer
 
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.refused import WrongUsage
+from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
     from pallas_cli.admin.api import AdminApi
@@ -29,7 +30,8 @@ def run_as_admin(url: str | None, data: Path, work: "Callable[[AdminApi], None]"
     from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
 
-    with admin_api(find_address(url, data, "team_lifecycle"), find_admin_password(data)) as api:
+    where, password = find_address(url, data, "team_lifecycle"), find_admin_password(data)
+    with shown("asking team-lifecycle"), admin_api(where, password) as api:
         work(api)
 
 
@@ -43,7 +45,7 @@ def run_at_console(url: str | None, data: Path, work: "Callable[[AdminApi], None
     from pallas_cli.kept_secrets import find_admin_password
 
     where, password = find_address(url, data, "workspaces"), find_admin_password(data)
-    with admin_api(where, password, service="the console", root="api/v1") as api:
+    with shown("asking the console"), admin_api(where, password, service="the console", root="api/v1") as api:
         work(api)
 
 

@@ -5,6 +5,7 @@ with several metrics takes the largest, not the sum, so `scalingModifiers` adds 
 limit asks for no more slots than its limit.
 """
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Queue:
         return self.lag if self.limit is None else f"({self.lag} < {self.limit} ? {self.lag} : {self.limit})"
 
 
-def scaled_object(folders: Sequence[Path], scaling: Scaling) -> str:
+def scaled_object(folders: Sequence[Path], scaling: Scaling, *, as_json: bool = False) -> str:
     """Return the ScaledObject as YAML.
 
     Raises:
@@ -58,7 +59,8 @@ def scaled_object(folders: Sequence[Path], scaling: Scaling) -> str:
         teams = load_teams(folders, os.environ)
     except TeamFaults as error:
         raise Refused(*map(str, error.faults)) from error
-    return yaml.safe_dump(manifest(list(_queues(teams)), scaling), sort_keys=False, width=120)
+    document = manifest(list(_queues(teams)), scaling)
+    return f"{json.dumps(document, indent=2)}\n" if as_json else yaml.safe_dump(document, sort_keys=False, width=120)
 
 
 def _queues(teams: Sequence[TeamFolder]) -> Iterator[Queue]:

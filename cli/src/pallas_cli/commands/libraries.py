@@ -201,6 +201,7 @@ def demo(
         ),
     ] = None,
     data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Register the demo team at the console with a library, and write its JWT to the target of the link
     `fastagent.secrets.yaml`.
@@ -211,13 +212,18 @@ def demo(
     import asyncio
     import os
 
+    from pallas_cli.admin.output import print_answer
     from pallas_cli.kept_secrets import find_admin_password
     from pallas_cli.stack.demo_library import Operator, ensure_demo_library
     from pallas_cli.stack.demo_team import prepared_team
 
     team = prepared_team(folder, os.environ)
     if team is None:
-        typer.echo(f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do")
+        print_answer(
+            {"team": None},
+            f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do",
+            as_json=as_json,
+        )
         return
     operator = Operator(
         find_address(lifecycle, data, "team_lifecycle"),
@@ -227,4 +233,5 @@ def demo(
         find_admin_password(data),
     )
     asyncio.run(ensure_demo_library(team, operator))
-    typer.echo(f"team {team.summary.name!r} can read its library")
+    name = team.summary.name
+    print_answer({"team": name}, f"team {name!r} can read its library", as_json=as_json)

@@ -55,12 +55,15 @@ def rpc(
     from pallas_cli.data_agents.execute import execute, read_input
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.refused import Refused
+    from pallas_cli.waiting import shown
 
     wanted = {"task_id": task or f"cli-{uuid4().hex[:12]}", "timeout": timeout, "idempotency_key": key}
     meta = {name: value for name, value in wanted.items() if value is not None}
     gateway, bearer = find_address(url, data, "gateway"), find_token(token)
     try:
-        response = execute(gateway, agent, function, read_input(arguments), meta, bearer)
+        given = read_input(arguments)
+        with shown(f"calling {agent}"):
+            response = execute(gateway, agent, function, given, meta, bearer)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     error = response.get("error")

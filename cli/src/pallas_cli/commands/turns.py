@@ -135,7 +135,7 @@ def tail(
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json))
+    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json), doing=None)
 
 
 @app.command()
@@ -159,10 +159,10 @@ def replay(
 
     again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
     try:
-        run_on(nats, data, partial(again, confirmed=yes))
+        run_on(nats, data, partial(again, confirmed=yes), doing=None)
     except Unconfirmed as question:
         if as_json or not sys.stdin.isatty():
             raise
         print_plain(f"{question.lines[0]}.", err=True)
         typer.confirm("Execute it again?", abort=True, err=True)
-        run_on(nats, data, partial(again, confirmed=True))
+        run_on(nats, data, partial(again, confirmed=True), doing=None)

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 
 from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.waiting import shown
 
 type Document = dict[str, Any]
 
@@ -73,9 +74,10 @@ class PipelinesApi:
     def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         url = f"{self.url.rstrip('/')}{path}"
         try:
-            answer = httpx.request(
-                method, url, headers=self._headers(), timeout=_SECONDS, verify=self._verify, **request
-            )
+            with shown("asking the pipelines service"):
+                answer = httpx.request(
+                    method, url, headers=self._headers(), timeout=_SECONDS, verify=self._verify, **request
+                )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._not_reached(error) from error
         return self._accepted(answer)

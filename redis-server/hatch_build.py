@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _WHEEL = ("--python-version", "3.12", "--only-binary", ":all:")
 
 
-class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class CustomBuildHook(BuildHookInterface):
     """Runs before a wheel is built, and before an editable installation."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

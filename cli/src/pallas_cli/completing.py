@@ -5,6 +5,7 @@ A shell waits for it, so it takes a second at most, and offers nothing where the
 
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,12 @@ def _quietly(find: Callable[[typer.Context, Path], Iterable[str]]) -> Completer:
     """The names that begin with what was typed; none if they cannot be found."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        try:
+        # A traceback in the middle of a command line helps nobody.
+        with suppress(Exception):
             choose(ctx.find_root().params.get("chosen"))
             data = data_or_that_of_the_context(ctx, ctx.params.get("data") or DEFAULT_DATA)
             return sorted({name for name in find(ctx, data) if name.startswith(incomplete)})
-        except Exception:  # noqa: BLE001 - a traceback in the middle of a command line helps nobody
-            return []
+        return []
 
     return complete
 

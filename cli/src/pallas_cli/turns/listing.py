@@ -80,6 +80,8 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
     """Print the latest turns that match, newest last."""
     rows = [row_of(turn) for turn in await find_turns(bus, wanted, limit=limit)]
+    if len(rows) == limit and rows[0]["requested_at"]:
+        print_plain(f"more: --until {rows[0]['requested_at']}", err=True)
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:

@@ -7,6 +7,7 @@ import typer
 from pallas_cli.broker import DEFAULT_DATA, Data
 from pallas_cli.completing import complete_agent
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.options import Token
 
 
 def chat(
@@ -19,14 +20,7 @@ def chat(
         ),
     ] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and exit.")] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BEARER",
-            help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-            "PALLAS_TOKEN_FILE with the path of a file.",
-        ),
-    ] = None,
+    token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each turn.")] = False,
 ) -> None:

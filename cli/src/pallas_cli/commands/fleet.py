@@ -9,24 +9,14 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
 from pallas_cli.confirming import Yes, confirm
-from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.kept_addresses import find_address
+from pallas_cli.options import GatewayUrl, Token
 
 if TYPE_CHECKING:
     from pallas_cli.fleet.calls import FleetCalls
 
 app = typer.Typer(no_args_is_help=True, help="The fleet: coding agents in workspaces of Coder, and their tasks.")
 
-Url = Annotated[
-    str | None, typer.Option(envvar="PALLAS_GATEWAY_URL", help=help_of("Address of the gateway.", "gateway"))
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BEARER",
-        help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-        "PALLAS_TOKEN_FILE with the path of a file.",
-    ),
-]
 Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
 
 type _Document = dict[str, Any]
@@ -73,7 +63,9 @@ def _ask(
 
 
 @app.command("list")
-def list_agents(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_agents(
+    url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """List coding agents with their status and task."""
     from pallas_cli.fleet.show import show_agents
 
@@ -82,7 +74,9 @@ def list_agents(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA,
 
 
 @app.command()
-def show(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def show(
+    agent: Name, url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """Show a coding agent: status, role, project, spec, and what is known of a pull request."""
     from pallas_cli.fleet.show import show_agent
 
@@ -100,7 +94,7 @@ def create(
     role: Annotated[
         str | None, typer.Option(help="Role, as `pallas fleet roles PROJECT` lists it. [default: coder]")
     ] = None,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -117,7 +111,7 @@ def create(
 def start(
     agent: Name,
     task: Annotated[str, typer.Argument(metavar="TEXT", help="What it is to do; - reads it from standard input.")],
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -130,7 +124,9 @@ def start(
 
 
 @app.command()
-def stop(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def stop(
+    agent: Name, url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """Stop the task that a coding agent has."""
     from pallas_cli.plain_text import print_plain
 
@@ -143,7 +139,7 @@ def history(
     agent: Name,
     page: Annotated[int, typer.Option(help="Page, counted from 1. The first has the latest tasks.")] = 1,
     size: Annotated[int, typer.Option(help="Tasks on a page, at most 100.")] = 20,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -160,7 +156,7 @@ def history(
 def delete(
     agent: Name,
     yes: Yes = False,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -174,7 +170,7 @@ def delete(
 
 
 @app.command()
-def projects(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def projects(url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List projects: the templates of Coder."""
     from pallas_cli.fleet.show import show_projects
 
@@ -185,7 +181,7 @@ def projects(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as
 @app.command()
 def roles(
     project: Annotated[str, typer.Argument(help="Project, as `pallas fleet projects` lists it.")],
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -200,7 +196,7 @@ def roles(
 @app.command()
 def watch(
     agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Only this coding agent.")] = None,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,

@@ -7,6 +7,7 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.options import Token
 from pallas_cli.paging import After, Limit, Page
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ Ref = Annotated[str, typer.Argument(metavar="REF", help="Name of a stored pipeli
 Url = Annotated[
     str | None,
     typer.Option(envvar="PALLAS_PIPELINES_URL", help=help_of("Address of the pipelines service.", "pipelines")),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BEARER",
-        help="Bearer token. The process list shows it to other users: prefer PALLAS_TOKEN, or PALLAS_TOKEN_FILE with "
-        "the path of a file.",
-    ),
 ]
 
 

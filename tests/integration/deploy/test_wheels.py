@@ -59,11 +59,16 @@ def test_the_stack_of_the_wheels_answers_its_first_turn(installed: Path, tmp_pat
         [installed / "pallas", *words], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
-        said = ""
+        said, doctor = "", None
         for line in process.stdout:
             said += line.decode()
             if re.search(r"  answered$|failed$", said.rstrip()):
+                doctor = subprocess.run(
+                    [installed / "pallas", "doctor"], cwd=tmp_path, env=environ, capture_output=True, timeout=30
+                )
                 process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0, said
+    assert doctor is not None, said
+    assert doctor.returncode == 0, doctor.stdout.decode()
     assert "19 + 23" in said or "42" in said, said
     assert str(ROOT) not in said

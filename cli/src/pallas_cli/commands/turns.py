@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_team, complete_turn
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.plain_text import print_plain
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
-Team = Annotated[str | None, typer.Option(help="Only this team.")]
+Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
 Conversation = Annotated[
@@ -24,14 +26,16 @@ Conversation = Annotated[
 ]
 Task = Annotated[str | None, typer.Option(help="Only this task. The id is the caller's `task_id`.")]
 Until = Annotated[str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.")]
-TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.")]
-TurnNames = Annotated[list[str] | None, typer.Argument(metavar="TURN", help="Ids of turns, instead of options.")]
+TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.", autocompletion=complete_turn)]
+TurnNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TURN]...", help="Ids of turns, instead of options.", autocompletion=complete_turn),
+]
 Since = Annotated[
     str | None,
     typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time. Default: all."),
 ]
 Ended = Annotated[str | None, typer.Option(help="Only this state: completed, failed, cancelled or input_required.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @app.command("list")
@@ -112,23 +116,22 @@ def cancel(
     if len(selection.ids) == 1:
         run_on(nats, data, partial(cancel_turn, turn_id=selection.ids[0], as_json=as_json))
     else:
-        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json))
+        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
 
 
 @app.command()
 def forget(
     turns: TurnNames = None,
-    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
+    turn: Annotated[
+        str | None, typer.Option(metavar="ID", help="Forget this turn.", autocompletion=complete_turn)
+    ] = None,
     since: Since = None,
     until: Until = None,
     team: Team = None,
     agent: Agent = None,
     caller: Caller = None,
     state: Ended = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(help="Only this conversation. Alone, no confirmation is needed. The id is the `conversation_id`."),
-    ] = None,
+    conversation: Conversation = None,
     task: Task = None,
     yes: Yes = False,
     nats: NatsUrl = None,
@@ -150,9 +153,11 @@ def forget(
     selection = selection_of(names, others | {"conversation": conversation}, data=data)
     if len(names) == 1 or (conversation is not None and not any(others.values())):
         name, hashed = next(iter(names), None), hash_of(conversation, data)
+        what = f"turn {name}" if name is not None else "all turns of this conversation"
+        confirm(f"the content of {what} is erased", yes=yes, as_json=as_json)
         run_on(nats, data, partial(forget_turns, turn_id=name, conversation=hashed, as_json=as_json))
     else:
-        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json))
+        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
 
 
 @app.command()
@@ -179,7 +184,7 @@ def tail(
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json))
+    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json), doing=None)
 
 
 @app.command()

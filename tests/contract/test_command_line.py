@@ -18,7 +18,7 @@ WITHOUT_JSON = {
     ("data-agent", "run"): "runs until Ctrl-C",
     ("completion",): "prints a script",
 }
-IRREVERSIBLE = {"delete", "forget", "retire", "revoke", "rotate", "purge"}
+IRREVERSIBLE = {"cancel", "delete", "forget", "prune", "restore", "retire", "revoke", "rotate", "purge"}
 WITHOUT_QUESTION = {("broker", "rotate"): "the old seed stays valid"}
 OTHER_WORDS = {
     **dict.fromkeys(("add", "new", "make", "register", "issue"), "create"),

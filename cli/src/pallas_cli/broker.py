@@ -68,23 +68,28 @@ def access_to(url: str, data: Path, user: str = "cli") -> "Access":
     kept = _seed_of(user, data)
     if kept and not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and Path(kept).exists():
         environ[_SEED_FILE] = str(kept)
-    authority = setting("nats_ca_file")
-    if authority and not any(environ.get(name) for name in ("PALLAS_NATS_CA", "PALLAS_NATS_CA_FILE")):
-        environ["PALLAS_NATS_CA_FILE"] = authority
+    _add_authority(environ)
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
         raise WrongUsage(error.message) from error
 
 
+def _add_authority(environ: dict[str, str]) -> None:
+    """Trust the authority that the context names, unless the environment names one."""
+    authority = setting("nats_ca_file")
+    if authority and not any(environ.get(name) for name in ("PALLAS_NATS_CA", "PALLAS_NATS_CA_FILE")):
+        environ["PALLAS_NATS_CA_FILE"] = authority
+
+
 def _seed_of(user: str, data: Path) -> str | Path | None:
-    """The seed file of a user: the context names that of `cli`; the data folder has all."""
-    named = setting("nats_seed_file") if user == "cli" else None
+    """The seed file of a user: the context names those of `cli` and `system`, the data folder has all."""
+    named = setting({"cli": "nats_seed_file", "system": "nats_system_seed_file"}.get(user, ""))
     return named or kept_in(data, f"nats/{user}.seed")
 
 
 def system_access(url: str, data: Path, seed: Path | None) -> "Access":
-    """Address and user of the broker's system account: that of the file `seed`, of the context, or of the stack in `data`.
+    """Address and user of the broker's system account: of the file `seed`, the context, or the stack in `data`.
 
     Raises:
         WrongUsage: there is no seed.
@@ -93,12 +98,15 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
-    seed = seed or data / "secrets" / "nats" / "system.seed"
-    environ = {**os.environ, "PALLAS_NATS_URL": url, "PALLAS_NATS_SEED": "", _SEED_FILE: str(seed)}
+    found = seed or _seed_of("system", data)
+    if found is None:
+        raise WrongUsage("the context has no seed of the system account: set it with --nats-system-seed-file")
+    environ = {**os.environ, "PALLAS_NATS_URL": url, "PALLAS_NATS_SEED": "", _SEED_FILE: str(found)}
+    _add_authority(environ)
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
-        raise Refused(f"{error.message}; --system-seed names the seed of the system account") from error
+        raise WrongUsage(f"{error.message}; --system-seed names the seed of the system account") from error
 
 
 @asynccontextmanager

@@ -13,12 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pallas_cli.parts import DEFAULTS
+from pallas_cli.parts import DEFAULTS, Part
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused, WrongUsage
 
-ADDRESSES: tuple[str, ...] = tuple(DEFAULTS)
-FILES = ("token_file", "admin_password_file", "nats_seed_file", "nats_ca_file", "log_key_file")
+ADDRESSES: tuple[Part, ...] = tuple(part for part in DEFAULTS if part != "postgres")
+"""The address of Postgres has a password, so it is in a file."""
+FILES = (
+    "token_file",
+    "admin_password_file",
+    "nats_seed_file",
+    "nats_system_seed_file",
+    "nats_ca_file",
+    "postgres_url_file",
+    "log_key_file",
+    "keep_key_file",
+)
 SETTINGS = ("data", *ADDRESSES, *FILES)
 """What a context may set: the data folder of a stack, addresses of its parts, and files."""
 

@@ -16,6 +16,7 @@ RENAMED: Mapping[tuple[str, ...], str] = {
     ("tokens", "revoke"): "delete",
     ("instances", "register"): "create",
     ("deadletters", "drop"): "delete",
+    ("budgets", "remove"): "delete",
 }
 """What a command is called now, by its group and its former name. Former names are in no list and no help."""
 

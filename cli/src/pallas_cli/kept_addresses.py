@@ -14,6 +14,8 @@ from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused, WrongUsage
 
 _NAME = "addresses.json"
+NO_PART = "no_part"
+"""The word of the error when a stack has no such part."""
 
 
 def help_of(what: str, part: Part) -> str:
@@ -61,5 +63,7 @@ def _kept(data: Path, part: Part) -> tuple[str, str]:
     except (OSError, ValueError, AttributeError) as error:
         raise Refused(f"the addresses in {path} cannot be read: {type(error).__name__}") from error
     if address is None:
-        raise Refused(f"the stack in {data} has no {part.replace('_', '-')}: it was started with --no-auth")
+        raise Refused(
+            f"the stack in {data} has no {part.replace('_', '-')}: it was started with --no-auth", word=NO_PART
+        )
     return address, f"data folder {data}"

@@ -14,8 +14,9 @@ from pallas_bus.transport.kv import snapshot
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.queue import submit
 from pallas_calls.admission.budgets import watch_budgets
-from pallas_cli.costs.budgets import remove_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs.report import show_costs
+from pallas_cli.paging import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 
 LLM = "  harper: {model: offline, title: Harper}\n"
@@ -36,7 +37,12 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
             folding = asyncio.create_task(KeepSpending(buses[MONITOR]).run())
             await submit(buses[GATEWAY], turn_requested(ALPHA, "harper", arguments={"message": "hello"}))
             await set_budget(
-                buses[CLI], whose=whose_of(ALPHA, None, None), tokens_per_day=1, money_per_day=None, currency="USD"
+                buses[CLI],
+                whose=whose_of(ALPHA, None, None),
+                tokens_per_day=1,
+                money_per_day=None,
+                currency="USD",
+                as_json=False,
             )
 
             async def used_up() -> bool:
@@ -44,11 +50,11 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
 
             await until(used_up)
             assert len(await snapshot(buses[CLI], SPENDING)) == 1
-            await show_budgets(buses[CLI], as_json=False)
+            await show_budgets(buses[CLI], page=WHOLE, as_json=False)
             await show_costs(
                 buses[CLI], by="day", since="1h", until=None, team=None, caller=None, prices=None, as_json=False
             )
-            await remove_budget(buses[CLI], whose=whose_of(ALPHA, None, None))
+            await delete_budget(buses[CLI], whose=whose_of(ALPHA, None, None), as_json=False)
             folding.cancel()
             await asyncio.gather(folding, return_exceptions=True)
         assert guarded.violations == []

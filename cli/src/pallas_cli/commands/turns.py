@@ -1,5 +1,6 @@
 """`pallas turns`: turns, read from the turn log."""
 
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -227,7 +228,7 @@ def replay(
     is run. Exit code 1 if a new turn does not complete.
     """
     from pallas_cli.rates import rate_of
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
     from pallas_cli.turns.replay_many import Wish, replay_many
     from pallas_cli.turns.selection import selection_of
 
@@ -235,11 +236,11 @@ def replay(
     given = {"team": team, "caller": caller, "state": state, "conversation": conversation, "task": task}
     given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
     selection = selection_of(turns or (), given, data=data)
-    on = partial(run_on, nats, data)
+    on = partial(run_on, nats, data, doing=None)
     if single:
         _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
     elif compare:
-        raise Refused("--compare is for one turn")
+        raise WrongUsage("--compare is for one turn")
     else:
         wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
         on(partial(replay_many, selection=selection, wish=wish))
@@ -273,17 +274,19 @@ def _replay_one(
 
 
 @app.command("keep-key")
-def keep_key(data: Data = DEFAULT_DATA) -> None:
+def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Print the public key to which workers seal what failed turns were asked. Makes the pair unless it exists."""
     from pallas_cli.keep_key import kept_seal_key
 
-    print_plain(kept_seal_key(data))
+    public = kept_seal_key(data)
+    print_plain(json.dumps({"public_key": public}) if as_json else public)
 
 
 @app.command()
 def reconcile(
     turns: Annotated[
-        list[str] | None, typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.")
+        list[str] | None,
+        typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.", autocompletion=complete_turn),
     ] = None,
     decide: Annotated[
         str | None,
@@ -295,7 +298,7 @@ def reconcile(
     release: Annotated[
         bool, typer.Option("--release", help="Take turns again. Every turn of the backup has to be decided.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before turns are to be executed.")] = False,
+    yes: Yes = False,
     by: Annotated[str | None, typer.Option(help="Who decides. [default: your account and machine]")] = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
@@ -305,19 +308,17 @@ def reconcile(
 
     Until then no turn is executed. Each decision is stored in the log.
     """
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
     from pallas_cli.turns import reconcile as work
 
     words: dict[str, work.Word] = {each: each for each in work.WORDS}
     word = words.get(decide or "")
     if decide is not None and word is None:
-        raise Refused(f"--decide {decide!r} is not one of {', '.join(work.WORDS)}")
+        raise WrongUsage(f"--decide {decide!r} is not one of {', '.join(work.WORDS)}")
     if (word is not None) != bool(turns or everything) or (turns and everything):
-        raise Refused("pass --decide together with the turns, or with --all")
-    if word == "run" and not yes:
-        if as_json or not sys.stdin.isatty():
-            raise Refused("--decide run executes turns whose effects may have happened already: pass --yes")
-        typer.confirm("Effects of these turns may have happened already. Execute them?", abort=True, err=True)
+        raise WrongUsage("pass --decide together with the turns, or with --all")
+    if word == "run":
+        confirm("these turns are executed, whose effects may have happened already", yes=yes, as_json=as_json)
     if word is not None:
         deciding = partial(
             work.decide_about, names=turns or (), word=word, everything=everything, by=by, as_json=as_json

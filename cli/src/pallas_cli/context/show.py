@@ -5,20 +5,22 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pallas_cli.contexts import Contexts, active, kept_in, setting
+from pallas_cli.contexts import ADDRESSES, Contexts, active, kept_in, setting
 from pallas_cli.kept_addresses import source_of
-from pallas_cli.parts import DEFAULTS
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 
-_VARIABLES = {part: f"PALLAS_{part.upper()}_URL" for part in DEFAULTS}
+_VARIABLES = {part: f"PALLAS_{part.upper()}_URL" for part in ADDRESSES}
 _SECRETS = {
     "token": ("PALLAS_TOKEN", "token_file", None),
     "admin password": ("PALLAS_ADMIN_PASSWORD", "admin_password_file", "admin-password"),
     "nats seed": ("PALLAS_NATS_SEED", "nats_seed_file", "nats/cli.seed"),
+    "nats system seed": ("PALLAS_NATS_SYSTEM_SEED", "nats_system_seed_file", "nats/system.seed"),
     "nats ca": ("PALLAS_NATS_CA", "nats_ca_file", None),
     "log key": ("PALLAS_LOG_KEY", "log_key_file", "log-key"),
+    "keep key": ("PALLAS_KEEP_KEY", "keep_key_file", "keep-key"),
+    "postgres": ("PALLAS_POSTGRES_URL", "postgres_url_file", None),
 }
 """Of each secret: its variable, its setting in a context, and its file below `secrets` of a data folder."""
 
@@ -56,7 +58,7 @@ def show_context(data: Path, *, as_json: bool) -> None:
 
 
 def _addresses(data: Path) -> Iterator[Row]:
-    for part in DEFAULTS:
+    for part in ADDRESSES:
         variable = _VARIABLES[part]
         if given := os.environ.get(variable):
             yield {"setting": part, "value": given, "source": f"environment {variable}"}

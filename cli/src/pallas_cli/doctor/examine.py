@@ -57,7 +57,7 @@ async def _examined(
     )
     found = [*check_machine(data, base, stack_answers=answers), *_teams(teams)]
     found += [finding async for finding in check_broker(nats, data)]
-    services: list[Part] = [part for part in DEFAULTS if part != "nats"]
+    services: list[Part] = [part for part in DEFAULTS if part not in ("nats", "postgres")]
     addresses = {part: _address(given.get(part) or _variable(part), data, part) for part in services}
     return found + await check_services(addresses, broker_answers=answers)
 

@@ -11,8 +11,9 @@ from pallas_bus.transport.reads import read_last
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_cli.confirming import confirm_after
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.confirming import by_agent, confirm, counts_text, turns_text
+from pallas_cli.turns.counts import by_agent, counts_text, turns_text
 from pallas_cli.turns.selection import ENDED, UNDER_WAY, Selection, select
 from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome
@@ -26,12 +27,13 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     """Cancel the selected turns that wait or run, and print how they ended.
 
     Raises:
-        Refused: the selection is invalid, or not confirmed.
+        Refused: a turn of the selection is not in the log.
+        WrongUsage: the selection is invalid, or not confirmed.
     """
     turns = [turn for turn in await select(bus, selection, UNDER_WAY) if turn.outcome is None]
     states = counts_text(turn.state for turn in turns)
     lines = [f"{turns_text(len(turns))} to cancel{f' ({states}), of: {by_agent(turns)}' if turns else ''}"]
-    confirm(lines, "Cancel them, for good?", yes=confirmed or not turns, as_json=as_json)
+    confirm_after(lines, "these turns are cancelled", yes=confirmed or not turns, as_json=as_json)
     await _each(turns, lambda turn: _cancel(bus, turn))
     ended = await _outcomes(bus, turns)
     if as_json:
@@ -71,11 +73,12 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     """Erase the content of the selected turns that have ended. Their events stay in the log.
 
     Raises:
-        Refused: the selection is invalid, or not confirmed.
+        Refused: a turn of the selection is not in the log.
+        WrongUsage: the selection is invalid, or not confirmed.
     """
     turns = [turn for turn in await select(bus, selection, ENDED) if turn.outcome is not None]
     lines = [f"{turns_text(len(turns))} to forget{f', of: {by_agent(turns)}' if turns else ''}"]
-    confirm(lines, "Erase their content, for good?", yes=confirmed or not turns, as_json=as_json)
+    confirm_after(lines, "the content of these turns is erased", yes=confirmed or not turns, as_json=as_json)
     erased = await _each(turns, lambda turn: erase_content(bus, turn.ref))
     if as_json:
         rows = [erased_row(turn.turn_id, each) for turn, each in zip(turns, erased, strict=True)]

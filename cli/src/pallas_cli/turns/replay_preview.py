@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pallas_calls.replay_choice import Choice, Reason
-from pallas_cli.turns.confirming import by_agent, counts_text, turns_text
+from pallas_cli.turns.counts import by_agent, counts_text, turns_text
 
 _REASONS: Mapping[Reason, str] = {
     "replayed": "replayed already",

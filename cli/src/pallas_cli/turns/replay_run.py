@@ -9,7 +9,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read_last
 from pallas_calls.replay_many import ManyReplays
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.confirming import counts_text, turns_text
+from pallas_cli.turns.counts import counts_text, turns_text
 from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome
 

@@ -140,7 +140,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 0
         assert not (await lab.ask())["isError"]
         lab.now = utc_now
-        await delete_budget(cli, whose=budget)
+        await delete_budget(cli, whose=budget, as_json=False)
         await eventually(lambda: not len(lab.front.gateway.calls.admission.budgets.granted))
         assert not (await lab.ask())["isError"]
 
@@ -155,7 +155,7 @@ async def test_a_long_turn_stops_when_it_has_spent_what_was_left_of_the_budget(l
     assert result["isError"]
     assert result["_meta"]["pallas/error"]["code"] == "budget_exhausted"
     assert "when it was accepted, 0.0001 EUR were left of a budget for the day" in result["content"][0]["text"]
-    await delete_budget(cli, whose=whose)
+    await delete_budget(cli, whose=whose, as_json=False)
 
 
 @requirement("K-cost-3")

@@ -7,9 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from pallas_cli import main
+from pallas_cli.backup.target import find_databases
+from pallas_cli.broker import system_access
 from pallas_cli.contexts import Contexts, contexts_file
 from pallas_cli.refused import Refused, WrongUsage
 
+SERVICES = ("TEAM_LIFECYCLE", "LIBRARY_SEARCH", "WORKSPACES")
 REFUSED = (Refused, WrongUsage)
 
 
@@ -126,3 +129,25 @@ def test_a_broken_file_of_contexts_is_refused_by_name() -> None:
     contexts_file().write_text("[]")
     with pytest.raises(Refused, match=r"contexts.json cannot be read: AttributeError"):
         pallas("agents", "list")
+
+
+def test_a_context_names_the_databases_for_backups_and_never_gets_those_of_a_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PALLAS_POSTGRES_URL", *(f"PALLAS_{each}_POSTGRES_URL" for each in SERVICES)):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "url").write_text("postgresql://u:p@db.example.com:5432\n")
+    pallas("context", "add", "bare", "--nats", "nats://n.example.com:4222", "--use")
+    with pytest.raises(WrongUsage, match="no addresses of databases"):
+        find_databases(None, None, tmp_path / "stack")
+    pallas("context", "add", "full", "--nats", "nats://n.example.com:4222", "--postgres-url-file", "url", "--use")
+    found = find_databases(None, None, tmp_path / "stack")
+    assert found["workspaces"].startswith("postgresql://u:p@db.example.com:5432/workspaces")
+
+
+def test_a_context_names_the_seed_of_the_system_account(tmp_path: Path) -> None:
+    pallas("context", "add", "prod", "--nats", "nats://n.example.com:4222", "--use")
+    with pytest.raises(WrongUsage, match="--nats-system-seed-file"):
+        system_access("nats://n.example.com:4222", tmp_path, None)
+    pallas("context", "add", "prod", "--nats-system-seed-file", "system.seed", "--replace")
+    assert used("nats system seed", "context", "show")[0] == f"{tmp_path / 'system.seed'} (missing)"

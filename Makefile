@@ -29,7 +29,7 @@ RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life inte
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
 
-.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
+.PHONY: help dist install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
 ## help         print this list
 help:
@@ -113,10 +113,15 @@ fmt: $(INSTALLED)
 docs: $(MKDOCS)
 	@.tools/docs/env/bin/python docs/site/build.py
 
+## dist         wheels of all packages in dist/; `uv tool install --find-links dist "pallas-cli[stack]"` needs no checkout
+dist: $(INSTALLED)
+	@$(UV) build --all-packages --wheel --out-dir dist --clear
+
 ## gen          write the generated documents, schemas and Helm templates again
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
+	@$(RUN) python -m pallas_cli.reference
 	@$(RUN) python -m docs.site.reference
 	@$(RUN) python -m deploy.helm.generate
 
@@ -154,9 +159,8 @@ $(OPEN_WEBUI): $(INSTALLED)
 	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
-$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt
+$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml $(wildcard redis-server/*.*)
 	@$(UV) sync --frozen --inexact --compile-bytecode
-	@./install-redis $(UV)
 	@touch $@
 
 .tools/uv/bin/uv:

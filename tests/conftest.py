@@ -7,9 +7,11 @@ server takes `nats_server`, which is its own.
 import gc
 import os
 import signal
+import tempfile
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -22,6 +24,9 @@ from pallas_bus.transport.connection import Bus, connect
 # A background job of a shell ignores Ctrl-C, and so would every child that a test ends with it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The contexts of whoever runs the tests are no part of them.
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / "pallas-tests-config")
 
 
 class Connecting(Protocol):

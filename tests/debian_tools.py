@@ -101,14 +101,16 @@ def fetched(pin: Pin, places: list[str]) -> bytes:
 
 
 def unpacked(package: bytes, program: str) -> bytes:
-    """Return the program out of a Debian package: an `ar` archive whose member `data.tar.*` has the files.
+    """Return the program or library out of a Debian package: an `ar` archive whose member `data.tar.*` has the files.
 
     Raises:
         NotFetched: it is no such archive, or has no such program.
     """
     with tarfile.open(fileobj=io.BytesIO(_data_member(package))) as files:
         names = files.getnames()
-        found = files.extractfile(wanted) if (wanted := f"./usr/bin/{program}") in names else None
+        places = ("usr/bin", "bin", f"usr/lib/{platform.machine()}-linux-gnu")
+        wanted = next((place for each in places if (place := f"./{each}/{program}") in names), None)
+        found = files.extractfile(wanted) if wanted is not None else None
         if found is None:
             raise NotFetched(f"the package of {program} has no such program")
         return found.read()

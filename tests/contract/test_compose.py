@@ -85,7 +85,7 @@ def test_the_image_creates_the_folder_of_a_volume_for_its_own_user() -> None:
 def test_the_hosted_demo_team_links_to_the_files_of_the_checkout() -> None:
     links = {path.name: path.readlink() for path in HOSTED.iterdir()}
     assert links.pop(JWT.name) == Path("../secrets") / JWT.name
-    assert {(HOSTED / name).resolve() for name in links} == set(DEMO.iterdir())
+    assert {(HOSTED / name).resolve() for name in links} == set(DEMO.resolve().iterdir())
 
 
 @each_service

@@ -36,6 +36,11 @@ class CommandResult:
         return json.loads(self.out)
 
     @property
+    def error(self) -> Any:
+        """The document on standard error."""
+        return json.loads(self.err)
+
+    @property
     def rows(self) -> list[list[str]]:
         """The cells of a table, without its headers; empty ones are left out."""
         return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in self.out.splitlines()[1:]]

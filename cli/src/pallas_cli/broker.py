@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pallas_cli.contexts import kept_in, leave_out, setting
 from pallas_cli.kept_addresses import find_address, help_of
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
@@ -24,13 +26,31 @@ NatsUrl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DEFAULT_DATA = Path(".pallas")
+
+
+def data_or_that_of_the_context(ctx: typer.Context, given: Path) -> Path:
+    """The data folder of `--data`, which leaves the context out; otherwise that of the context, or the default."""
+    source = ctx.get_parameter_source("data")
+    if source is not None and source.name == "COMMANDLINE":
+        leave_out()
+        return given
+    return Path(setting("data") or given)
+
+
+def _checked_data(ctx: typer.Context, given: Path) -> Path:
+    return given if ctx.resilient_parsing else data_or_that_of_the_context(ctx, given)
+
+
 Data = Annotated[
     Path,
     typer.Option(
         "--data",
-        help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others.",
+        help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others. "
+        "It replaces the context.",
+        callback=_checked_data,
     ),
 ]
+ASKING = "asking the broker"
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
 
 
@@ -45,32 +65,49 @@ def access_to(url: str, data: Path, user: str = "cli") -> "Access":
     from pallas_runtime.settings import BrokerSettings
 
     environ = {**os.environ, "PALLAS_NATS_URL": url}
-    kept = data / "secrets" / "nats" / f"{user}.seed"
-    if not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and kept.exists():
+    kept = _seed_of(user, data)
+    if kept and not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and Path(kept).exists():
         environ[_SEED_FILE] = str(kept)
+    _add_authority(environ)
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
+
+
+def _add_authority(environ: dict[str, str]) -> None:
+    """Trust the authority that the context names, unless the environment names one."""
+    authority = setting("nats_ca_file")
+    if authority and not any(environ.get(name) for name in ("PALLAS_NATS_CA", "PALLAS_NATS_CA_FILE")):
+        environ["PALLAS_NATS_CA_FILE"] = authority
+
+
+def _seed_of(user: str, data: Path) -> str | Path | None:
+    """The seed file of a user: the context names those of `cli` and `system`, the data folder has all."""
+    named = setting({"cli": "nats_seed_file", "system": "nats_system_seed_file"}.get(user, ""))
+    return named or kept_in(data, f"nats/{user}.seed")
 
 
 def system_access(url: str, data: Path, seed: Path | None) -> "Access":
-    """Address and user of the broker's system account: that of the file `seed`, or else of the stack in `data`.
+    """Address and user of the broker's system account: of the file `seed`, the context, or the stack in `data`.
 
     Raises:
-        Refused: there is no seed.
+        WrongUsage: there is no seed.
     """
     from pallas_bus.transport.access import Access
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
-    seed = seed or data / "secrets" / "nats" / "system.seed"
-    environ = {**os.environ, "PALLAS_NATS_URL": url, "PALLAS_NATS_SEED": "", _SEED_FILE: str(seed)}
+    found = seed or _seed_of("system", data)
+    if found is None:
+        raise WrongUsage("the context has no seed of the system account: set it with --nats-system-seed-file")
+    environ = {**os.environ, "PALLAS_NATS_URL": url, "PALLAS_NATS_SEED": "", _SEED_FILE: str(found)}
+    _add_authority(environ)
     try:
         return Access.of(BrokerSettings.from_env(environ))
     except Rejected as error:
         reason = error.message.removeprefix("PALLAS_NATS_SEED: ")
-        raise Refused(f"--system-seed: {reason}; it names the seed of the user `system`") from error
+        raise WrongUsage(f"--system-seed: {reason}; it names the seed of the user `system`") from error
 
 
 @asynccontextmanager
@@ -88,7 +125,8 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
         async with connect(access, service, timeout=3.0) as bus:
             yield bus
     except Unavailable as error:
-        raise Refused(f"{error.message}{_hint(error)}", code=1) from error
+        kind = Refused if error.facts.get("credentials") else NotReachable
+        raise kind(f"{error.message}{_hint(error)}") from error
     except Rejected as error:
         raise Refused(error.message) from error
 
@@ -101,12 +139,17 @@ def _hint(error: "Unavailable") -> str:
     return ""
 
 
-def run_on(url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
-    """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C."""
-    run_as(access_to(find_address(url, data, "nats"), data), work)
+def run_on(
+    url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING
+) -> None:
+    """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C.
+
+    `doing` is shown on a terminal when that takes long; None: the work itself shows what it does, or asks.
+    """
+    run_as(access_to(find_address(url, data, "nats"), data), work, doing=doing)
 
 
-def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]") -> None:
+def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING) -> None:
     """Connect to the broker as this user, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
@@ -115,6 +158,7 @@ def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]") -> None:
             await work(bus)
 
     try:
-        asyncio.run(main())
+        with shown(doing):
+            asyncio.run(main())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -5,7 +5,7 @@ from pathlib import Path
 from pallas_bus.turnlog.content.sealed import OpenKey, new_open_key, open_key, seal_key_of
 from pallas_cli.kept_secrets import find_secret
 from pallas_cli.private_files import kept
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import Rejected
 
 VARIABLE = "PALLAS_KEEP_KEY"
@@ -39,7 +39,7 @@ def _parsed(text: str) -> OpenKey:
     try:
         return open_key(text)
     except Rejected as error:
-        raise Refused(f"{VARIABLE}: {error.message}") from error
+        raise WrongUsage(f"{VARIABLE}: {error.message}") from error
 
 
 def kept_seal_key(data: Path) -> str:

@@ -1,30 +1,34 @@
-"""Secrets of commands: from a variable, a file that a variable names, or the data folder of `pallas up`."""
+"""Secrets of commands: from a variable, a file that it or the context names, or the data folder of `pallas up`."""
 
 import os
 import re
 from pathlib import Path
 
-from pallas_cli.refused import Refused
+from pallas_cli.contexts import kept_in, setting
+from pallas_cli.refused import WrongUsage
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """The syntax of RFC 6750. An HTTP client that refuses another header value may print it."""
 
 
 def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
-    """The value of `variable`, or the secret `name` in the data folder of `pallas up`.
+    """The value of `variable`, the secret `name` of the context, or that in the data folder of `pallas up`.
 
     Raises:
         Refused: both are missing; `need` begins the message.
     """
     if given := _given(variable):
         return given
-    path = data / "secrets" / name
+    named = setting(f"{name.replace('-', '_')}_file")
+    path = Path(named) if named else kept_in(data, name)
+    if path is None:
+        raise WrongUsage(f"{need}: set {variable}, or --{name}-file of the context")
     try:
         kept = path.read_text("ascii").strip()
     except OSError:
         kept = ""
     if not kept:
-        raise Refused(
+        raise WrongUsage(
             f"{need}: set {variable}, or pass the data folder of `pallas up` with --data ({path} does not exist)"
         )
     return kept
@@ -37,22 +41,36 @@ def _given(variable: str) -> str:
     try:
         return value_of(os.environ, variable)
     except Rejected as error:
-        raise Refused(f"{variable}: {error.message}") from error
+        raise WrongUsage(f"{variable}: {error.message}") from error
 
 
 def find_token(option: str | None) -> str | None:
-    """The bearer token of `--token`, or else of `PALLAS_TOKEN`; None if neither is set.
+    """The bearer token of `--token`, of `PALLAS_TOKEN`, or of the context; None if none is set.
 
     Raises:
         Refused: it is not a valid bearer token. The message does not repeat it.
     """
-    token = _given("PALLAS_TOKEN") if option is None else option
+    token, source = _token(option)
     if option is None and not token:
         return None
     if not _BEARER.fullmatch(token):
-        source = "PALLAS_TOKEN" if option is None else "--token"
-        raise Refused(f"{source}: not a valid bearer token: use one or more of the characters A-Z a-z 0-9 -._~+/=")
+        raise WrongUsage(f"{source}: not a valid bearer token: use one or more of the characters A-Z a-z 0-9 -._~+/=")
     return token
+
+
+def _token(option: str | None) -> tuple[str, str]:
+    """The token, and what an error calls its source."""
+    if option is not None:
+        return option, "--token"
+    if given := _given("PALLAS_TOKEN"):
+        return given, "PALLAS_TOKEN"
+    path = setting("token_file")
+    if path is None:
+        return "", ""
+    try:
+        return Path(path).read_text("utf-8").strip(), path
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"the token of the context: {path} cannot be read ({type(error).__name__})") from None
 
 
 def find_admin_password(data: Path) -> str:

@@ -4,8 +4,11 @@ A new group of commands is a file in `commands/` and a line here. This module im
 is fast.
 """
 
+import json
 import os
+import sys
 from collections.abc import MutableMapping
+from typing import Annotated
 
 import typer
 
@@ -14,6 +17,7 @@ from pallas_cli.commands import (
     backup,
     broker,
     budgets,
+    context,
     data_agent,
     deadletters,
     events,
@@ -30,22 +34,30 @@ from pallas_cli.commands import (
     workspaces,
 )
 from pallas_cli.commands.chat import chat
+from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
 from pallas_cli.commands.costs import costs
+from pallas_cli.commands.doctor import doctor
+from pallas_cli.commands.init import init
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
+from pallas_cli.completing import complete_context
+from pallas_cli.contexts import choose
+from pallas_cli.groups import Root
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 
 # Without a markup mode typer does not import rich, whose import is slower than everything else here.
-commands = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+commands = typer.Typer(cls=Root, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+commands.command()(init)
 commands.command()(up)
+commands.command()(doctor)
 commands.command()(chat)
 commands.command()(console)
 commands.command()(rpc)
 commands.command()(costs)
+commands.command()(completion)
+commands.add_typer(context.app, name="context")
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
 commands.add_typer(pipelines.app, name="pipelines")
@@ -66,20 +78,57 @@ commands.add_typer(broker.app, name="broker")
 commands.add_typer(backup.app, name="backup")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"pallas {version('pallas-cli')}")
+        raise typer.Exit
+
+
 @commands.callback()
-def about() -> None:
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            envvar="PALLAS_CONTEXT",
+            metavar="NAME",
+            help="Use this context instead of the current one.",
+            autocompletion=complete_context,
+        ),
+    ] = None,
+) -> None:
     """Pallas hosts teams of LLM agents behind MCP."""
+    choose(chosen)
 
 
 def app() -> None:
-    """Run the command that the user typed. A `Refused` becomes lines on standard error and an exit code."""
+    """Run the command that the user typed. An expected error becomes lines on standard error, or one JSON document."""
     _bypass_proxies_on_loopback(os.environ)
+    as_json = "--json" in sys.argv[1:]
     try:
-        commands()
+        # With --json, errors of the command line come here, too; otherwise typer prints them with a hint.
+        code = commands(standalone_mode=not as_json)
     except Refused as refusal:
+        code = _report(refusal, as_json=as_json)
+    except typer.Abort:
+        code = _report(Refused("not confirmed", word="declined"), as_json=as_json)
+    except typer.TyperException as error:
+        code = _report(WrongUsage(error.format_message()), as_json=as_json)
+    raise SystemExit(code)
+
+
+def _report(refusal: Refused, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(refusal.as_json(), ensure_ascii=False), file=sys.stderr, flush=True)
+    else:
         for line in refusal.lines:
             print_plain(f"pallas: {line}", err=True)
-        raise SystemExit(refusal.code) from None
+    return refusal.code
 
 
 def _bypass_proxies_on_loopback(environ: MutableMapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 
 _SPAN = re.compile(r"^(\d+(?:\.\d+)?)([smhd])$")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -34,7 +34,7 @@ def _moment(text: str, direction: int) -> datetime:
             return datetime.now(UTC) + direction * timedelta(seconds=float(span[1]) * _UNITS[span[2]])
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise Refused(f"{text!r} is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time") from None
+        raise WrongUsage(f"{text!r} is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -54,12 +54,12 @@ def span_of(since: str | None, until: str | None) -> tuple[datetime | None, date
     """
     begin, end = (_given(name, text) for name, text in (("--since", since), ("--until", until)))
     if begin and end and end < begin:
-        raise Refused(f"--until {until} is before --since {since}")
+        raise WrongUsage(f"--until {until} is before --since {since}")
     return begin, end
 
 
 def _given(name: str, text: str | None) -> datetime | None:
     try:
         return moment_of(text) if text else None
-    except Refused as error:
-        raise Refused(*(f"{name} {line}" for line in error.lines)) from error
+    except WrongUsage as error:
+        raise WrongUsage(*(f"{name} {line}" for line in error.lines)) from error

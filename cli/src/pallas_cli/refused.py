@@ -1,15 +1,50 @@
-"""An expected error of a command. `pallas` prints its lines to standard error and exits with its code, without a
-traceback.
+"""Expected errors of a command. `pallas` prints them to standard error, without a traceback, and exits with their code.
+
+The class is the exit code: 1 refused or failed, 2 wrong usage or settings, 3 not reachable. With `--json` an error is
+one JSON document.
 """
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 
 class Refused(Exception):
-    """The command cannot continue. Each of `lines` describes one fault.
+    """The platform refused, or the command failed. Each of `lines` describes one fault.
 
-    `code` is the exit code: 2 for wrong usage or settings, 1 if the platform refused or failed.
+    `code` is the exit code. `word` is the code of the JSON document; `details` are the values behind the lines.
     """
 
-    def __init__(self, *lines: str, code: int = 2) -> None:
+    default_code: ClassVar[int] = 1
+    default_word: ClassVar[str] = "refused"
+
+    def __init__(
+        self,
+        *lines: str,
+        code: int | None = None,
+        word: str | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
         self.lines = lines
-        self.code = code
+        self.code = self.default_code if code is None else code
+        self.word = word or self.default_word
+        self.details = dict(details or {})
         super().__init__("; ".join(lines))
+
+    def as_json(self) -> dict[str, object]:
+        """The error as one document."""
+        more = {"lines": list(self.lines)} if len(self.lines) > 1 else {}
+        return {"code": self.word, "message": "; ".join(self.lines), "details": {**more, **self.details}}
+
+
+class WrongUsage(Refused):
+    """The command line or a setting is wrong; nothing was asked of the platform."""
+
+    default_code = 2
+    default_word = "usage"
+
+
+class NotReachable(Refused):
+    """What the command needs does not answer. The same command may succeed later."""
+
+    default_code = 3
+    default_word = "unreachable"

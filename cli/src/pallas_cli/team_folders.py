@@ -6,6 +6,7 @@ know when every agent can be called.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from pallas_cli.refused import Refused
 if TYPE_CHECKING:
     from pallas_teams import Fault
 
-_DEMO = Path("teams") / "demo"
+
+_COPY = Path("teams") / "demo"
+"""A folder below the working directory that counts as the demo team, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +37,17 @@ def demo_folder() -> Path:
     """Return the folder of the demo team.
 
     Raises:
-        Refused: neither the checkout nor the working directory has one.
+        Refused: it is not installed.
     """
-    found = next((folder for folder in _demo_folders() if (folder / "agents.yaml").is_file()), None)
-    if found is None:
-        raise Refused("the demo team is not here; pass a team folder with --teams")
-    return found
+    spec = find_spec("pallas_demo")
+    if spec is None or spec.origin is None:
+        raise Refused("the demo team is not installed; pass a team folder with --teams, or install `pallas-cli[stack]`")
+    return Path(spec.origin).resolve().parent / "team"
 
 
 def is_demo(folder: Path) -> bool:
     """Whether `folder` is the demo team, by whatever path."""
-    return folder.resolve() in _demo_folders()
-
-
-def _demo_folders() -> tuple[Path, ...]:
-    return Path(__file__).resolve().parents[3] / _DEMO, Path.cwd() / _DEMO
+    return find_spec("pallas_demo") is not None and folder.resolve() in (demo_folder(), _COPY.resolve())
 
 
 def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[TeamSummary]:

@@ -22,8 +22,9 @@ from tests.waiting import eventually
 from health_monitor.spending import keep_spending
 from health_monitor.spending.keep_spending import KeepSpending
 from pallas_bus.transport.kv import get, put, snapshot
-from pallas_cli.costs.budgets import remove_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs.report import show_costs
+from pallas_cli.paging import WHOLE
 from pallas_cli.turns.listing import filter_of, show_turns
 from pallas_cli.turns.show import show_turn
 from pallas_contracts.catalog import CLI, MONITOR, SPENDING
@@ -114,7 +115,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
 ) -> None:
     team, cli = lab.platform.team, await bus(CLI, url=lab.platform.url)
     budget = whose_of(team, None, None)
-    await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=None, currency="EUR")
+    await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=None, currency="EUR", as_json=False)
     await eventually(lambda: bool(len(lab.front.gateway.calls.admission.budgets.granted)))
     async with folding(bus, lab.platform.url):
         assert not (await lab.ask())["isError"]
@@ -133,7 +134,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         own = {"team": team, "agent": "harper", "reason": "team_budget"}
         assert lab.front.counted("pallas_calls_refused_total", **own) == 2
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 1
-        await show_budgets(cli, as_json=False)
+        await show_budgets(cli, page=WHOLE, as_json=False)
         assert f"team {team}" in capsys.readouterr().out
         await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=5, currency="USD")
         assert capsys.readouterr().err == "warning: models are paid in EUR: nothing counts for USD\n"
@@ -141,7 +142,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 0
         assert not (await lab.ask())["isError"]
         lab.now = utc_now
-        await remove_budget(cli, whose=budget)
+        await delete_budget(cli, whose=budget, as_json=False)
         await eventually(lambda: not len(lab.front.gateway.calls.admission.budgets.granted))
         assert not (await lab.ask())["isError"]
 
@@ -150,13 +151,13 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
 async def test_a_long_turn_stops_when_it_has_spent_what_was_left_of_the_budget(lab: Lab, bus: Connecting) -> None:
     cli = await bus(CLI, url=lab.platform.url)
     whose = whose_of(lab.platform.team, None, None)
-    await set_budget(cli, whose=whose, tokens_per_day=None, money_per_day=0.0001, currency="EUR")
+    await set_budget(cli, whose=whose, tokens_per_day=None, money_per_day=0.0001, currency="EUR", as_json=False)
     await eventually(lambda: bool(len(lab.front.gateway.calls.admission.budgets.granted)))
     result = await lab.ask('/tool nothing {}\n/tool nothing {}\n/say "done"')
     assert result["isError"]
     assert result["_meta"]["pallas/error"]["code"] == "budget_exhausted"
     assert "when it was accepted, 0.0001 EUR were left of a budget for the day" in result["content"][0]["text"]
-    await remove_budget(cli, whose=whose)
+    await delete_budget(cli, whose=whose, as_json=False)
 
 
 @requirement("K-cost-3")

@@ -16,8 +16,9 @@ from pallas_bus.transport.kv import snapshot
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.queue import submit
 from pallas_calls.admission.budgets import watch_budgets
-from pallas_cli.costs.budgets import remove_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs.report import show_costs
+from pallas_cli.paging import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 from pallas_contracts.errors import Unavailable
 
@@ -52,12 +53,12 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
 
             await until(used_up)
             assert len(await snapshot(buses[CLI], SPENDING)) == 1
-            await show_budgets(buses[CLI], as_json=False)
+            await show_budgets(buses[CLI], page=WHOLE, as_json=False)
             await show_costs(
                 buses[CLI], by="day", since="1h", until=None, team=None, caller=None, prices=None, as_json=False
             )
-            await remove_budget(buses[CLI], whose=team, as_json=True)
-            assert json.loads(capsys.readouterr().out.splitlines()[-1])["removed"]
+            await delete_budget(buses[CLI], whose=team, as_json=True)
+            assert json.loads(capsys.readouterr().out)["deleted"]
             folding.cancel()
             await asyncio.gather(folding, return_exceptions=True)
         assert guarded.violations == []

@@ -169,7 +169,7 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     checked = (await restoring.done(*documented("backup verify", **known), "--data", str(site.data), "--json")).json
     assert (checked["opened"], checked["keys"]) == (True, [])
     words = (*documented("backup restore", **known), "--nats", site.guarded.server.url)
-    [missing, *_] = await restoring.refused(*words, "--data", str(site.root / "nowhere"), code=2)
+    [missing, *_] = await restoring.refused(*words, "--data", str(site.root / "nowhere"))
     await restoring.done(*words, "--data", str(site.data))
     assert "is missing" in missing
     assert await site.postgres.say("select fact from facts", site.urls["workspaces"]) == [(IMPORTANT,)]
@@ -281,7 +281,7 @@ async def test_a_backup_goes_into_the_data_folder_of_a_stack_that_is_stopped_and
     assert any(line.startswith("pallas: stream TURN_QUEUE with ") for line in found)
     assert "pass --replace and --yes" in refused
     with locked(data):
-        [in_use] = (await pallas.refused(*words, "--replace", "--yes", code=2))[-1:]
+        [in_use] = (await pallas.refused(*words, "--replace", "--yes"))[-1:]
     assert "is in use by another instance" in in_use
     replaced = await pallas.done(*words, "--replace", "--yes", "--json")
     assert replaced.json["replaced"] == [line.removeprefix("pallas: ") for line in found if "stream" in line]

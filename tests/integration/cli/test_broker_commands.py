@@ -191,7 +191,7 @@ async def test_the_tail_command_runs_until_ctrl_c(platform: Bus, nats_server: Na
     assert await soon(process.wait()) == 130
 
 
-async def test_an_unreachable_broker_is_reported_in_one_line_with_exit_code_1() -> None:
+async def test_an_unreachable_broker_is_reported_in_one_line_with_exit_code_3() -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PALLAS_NATS_URL"}
     process = await asyncio.create_subprocess_exec(
         *(PALLAS, "agents", "list", "--nats", f"nats://127.0.0.1:{free_port()}"),
@@ -200,7 +200,7 @@ async def test_an_unreachable_broker_is_reported_in_one_line_with_exit_code_1() 
         env=environ,
     )
     out, err = await soon(process.communicate(), 20)
-    assert (process.returncode, out) == (1, b"")
+    assert (process.returncode, out) == (3, b"")
     [line] = err.decode().splitlines()
     assert line.startswith("pallas: cannot connect to NATS at nats://127.0.0.1:")
     assert "pallas up" in line

@@ -27,7 +27,7 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.deadletters import retry
 from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
-from pallas_cli.deadletters.view import drop, show_letter, show_letters
+from pallas_cli.deadletters.view import delete_letter, show_letter, show_letters
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_CLAIM, TURN_LOG, TURN_REQUESTED
 from pallas_contracts.errors import Unavailable
@@ -213,14 +213,14 @@ async def test_retrying_all_dead_letters_reports_the_refused_ones(lab: Lab, prin
     assert printed() == "No dead letters in the last hour.\n"
 
 
-async def test_dropping_a_dead_letter_removes_it_and_an_unknown_one_is_refused(lab: Lab, printed: Printed) -> None:
+async def test_deleting_a_dead_letter_removes_it_and_an_unknown_one_is_refused(lab: Lab, printed: Printed) -> None:
     name, stays = await undecodable(lab), await undecodable(lab)
-    await drop(lab.bus, name, as_json=False)
-    assert printed() == f"Dropped {name}.\n"
+    await delete_letter(lab.bus, name, as_json=False)
+    assert printed() == f"Deleted {name}.\n"
     assert [row["letter"] for row in await listed(lab, printed)] == [stays]
     for wrong, reason in ((name, "there is no dead letter"), (">", "letter '>' must be")):
         with pytest.raises(Refused, match=reason):
-            await drop(lab.bus, wrong, as_json=True)
+            await delete_letter(lab.bus, wrong, as_json=True)
 
 
 async def pallas(*words: str) -> tuple[int | None, str, str]:
@@ -238,8 +238,8 @@ async def test_the_command_exits_with_0_when_done_and_1_when_refused(lab: Lab) -
     assert (code, out) == (1, "")
     assert err.startswith(f"pallas: {name}: undecodable: turn_id: Field required")
     assert (await pallas("deadletters", "retry", *broker))[0] == 2
-    assert await pallas("deadletters", "drop", name, "--json", *broker) == (
+    assert await pallas("deadletters", "delete", name, "--yes", "--json", *broker) == (
         0,
-        f'{{"letter": "{name}", "dropped": true}}\n',
+        f'{{"letter": "{name}", "deleted": true}}\n',
         "",
     )

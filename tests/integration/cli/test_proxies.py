@@ -28,6 +28,6 @@ async def test_a_command_for_a_local_service_ignores_the_proxy() -> None:
         variables = {"HTTP_PROXY": f"http://127.0.0.1:{proxy_port}", "PALLAS_ADMIN_PASSWORD": "marked"}
         command = (sys.executable, "-m", "pallas_cli", "teams", "list", "--url", f"http://127.0.0.1:{port}")
         process = await asyncio.create_subprocess_exec(*command, env=os.environ | variables)
-        assert await soon(process.wait(), 30) == 1
+        assert await soon(process.wait(), 30) == 3
     assert len(lifecycle.received) == 1
     assert proxy.received == []

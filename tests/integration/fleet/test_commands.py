@@ -47,7 +47,7 @@ async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -
     assert refusal.startswith("pallas: Agent 'papi' ")
     assert refusal.endswith("(409)")
     again = await pallas("fleet", "start", "papi", "another", "--json")
-    assert (again.code, again.json["error"], again.json["details"]["status"]) == (1, "conflict", 409)
+    assert (again.code, again.error["code"], again.error["details"]["status"]) == (1, "conflict", 409)
     assert (await pallas.done("fleet", "stop", "papi")).out == "Task stopped successfully: work 60 s\n"
     tasks = (await pallas.done("fleet", "history", "papi", "--json")).json["tasks"]
     assert [(task["status"], task["summary"]) for task in tasks] == [
@@ -75,7 +75,7 @@ async def test_refusals_are_sentences(lab: Lab, pallas: Pallas) -> None:
     await lab.coder.fault(Fault(mode="bad_gateway"))
     [away] = await pallas.refused("fleet", "projects")
     assert away.endswith("(503)")
-    [gone] = await pallas.refused("fleet", "list", "--url", "http://127.0.0.1:9")
+    [gone] = await pallas.refused("fleet", "list", "--url", "http://127.0.0.1:9", code=3)
     assert "http://127.0.0.1:9 cannot be reached" in gone
 
 

@@ -184,13 +184,16 @@ def test_a_store_that_cannot_be_used_is_refused(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replace", "confirmed", "asks"), [(False, False, "--replace and --yes"), (True, False, "--yes to confirm")]
+    ("replace", "code", "asks"), [(False, 1, "--replace and --yes"), (True, 2, "--yes to confirm")]
 )
-def test_what_is_replaced_is_named_and_has_to_be_confirmed(replace: bool, confirmed: bool, asks: str) -> None:
-    options = RestoreOptions(None, None, Path("data"), replace, confirmed, False, False, 1)
-    options.require_agreement([])
+def test_what_is_replaced_is_named_and_has_to_be_confirmed(
+    replace: bool, code: int, asks: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = RestoreOptions(None, None, Path("data"), replace, False, False, False, 1)
+    options.require_agreement([], as_json=True)
     with pytest.raises(Refused) as refused:
-        options.require_agreement(["stream TURN_LOG with 3 messages"])
-    assert refused.value.lines[0] == "stream TURN_LOG with 3 messages"
-    assert asks in refused.value.lines[-1]
-    RestoreOptions(None, None, Path("data"), True, True, False, False, 1).require_agreement(["database workspaces"])
+        options.require_agreement(["stream TURN_LOG with 3 messages"], as_json=True)
+    assert "stream TURN_LOG with 3 messages" in (*refused.value.lines, *capsys.readouterr().err.splitlines())
+    assert (asks in refused.value.lines[-1], refused.value.code) == (True, code)
+    agreed = RestoreOptions(None, None, Path("data"), True, True, False, False, 1)
+    agreed.require_agreement(["database workspaces"], as_json=True)

@@ -11,7 +11,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from pallas_cli import main
-from pallas_cli.refused import Refused
+from pallas_cli.groups import RENAMED
+from pallas_cli.refused import NotReachable, Refused, WrongUsage
 
 AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: offline, instruction: Hello.}\n"
 
@@ -63,14 +64,46 @@ def test_faults_can_be_printed_as_json(tmp_path: Path) -> None:
     assert document["faults"][0]["message"] == "is not a folder"
 
 
-def test_a_refusal_is_a_line_for_each_fault_and_exit_code_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "code", "word"), [(Refused, 1, "refused"), (WrongUsage, 2, "usage"), (NotReachable, 3, "unreachable")]
+)
+def test_a_refusal_is_a_line_for_each_fault_or_one_document_with_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[Refused], code: int, word: str
 ) -> None:
-    def refuse() -> None:
-        raise Refused("first", "second")
+    def refuse(standalone_mode: bool) -> None:
+        raise error("first", "second")
 
     monkeypatch.setattr(main, "commands", refuse)
+    assert said(monkeypatch, capsys, "x") == (code, "", "pallas: first\npallas: second\n")
+    exit_code, out, err = said(monkeypatch, capsys, "x", "--json")
+    assert (exit_code, out) == (code, "")
+    assert json.loads(err) == {"code": word, "message": "first; second", "details": {"lines": ["first", "second"]}}
+
+
+def test_a_wrong_option_is_a_document_with_json_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = said(monkeypatch, capsys, "users", "list", "--colour", "--json")
+    assert (code, json.loads(err)["code"]) == (2, "usage")
+    assert "--colour" in json.loads(err)["message"]
+
+
+@pytest.mark.parametrize(("group", "former"), RENAMED)
+def test_a_command_can_be_called_by_its_former_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: str, former: str
+) -> None:
+    code, out, err = said(monkeypatch, capsys, group, former, "--help")
+    now = RENAMED[group, former]
+    assert (code, err) == (0, f"pallas: `{group} {former}` is now `{group} {now}`; the old name will be removed\n")
+    assert f"pallas {group} {now} " in out
+
+
+def said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int | str | None, str, str]:
+    """Run the command as its entry point does. Returns exit code, output and errors."""
+    monkeypatch.setattr(sys, "argv", ["pallas", *words])
     with pytest.raises(SystemExit) as exit_:
         main.app()
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err == "pallas: first\npallas: second\n"
+    printed = capsys.readouterr()
+    return exit_.value.code, printed.out, printed.err

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.kept_addresses import DEFAULTS, find_address, keep_addresses
+from pallas_cli.kept_addresses import find_address, keep_addresses
+from pallas_cli.parts import DEFAULTS
 from pallas_cli.refused import Refused
 
 

@@ -302,7 +302,7 @@ def test_wrong_usage_is_not_sent(service: Service, words: tuple[str, ...], reaso
 def test_a_service_that_is_not_there_is_told() -> None:
     for command in ("show", "run"):
         code, _, said = pipelines(Service("http://127.0.0.1:1"), command, "order")
-        assert code == 1
+        assert code == 3
         assert "cannot be reached (ConnectError)" in said
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from pallas_cli.refused import Refused
+from pallas_cli.paging import WHOLE, Page, say_more
+from pallas_cli.refused import NotReachable, Refused
 
 SECONDS = 30.0
 PAGE = 1000
@@ -31,15 +32,31 @@ class AdminApi:
     url: str
     service: str
 
-    def rows(self, *path: str, **filters: str | None) -> list[Row]:
-        """All items of a list, from all its pages."""
+    def rows(self, *path: str, page: Page = WHOLE, **filters: str | None) -> list[Row]:
+        """The items of a list, from all its pages that `page` wants."""
         query, found = {name: value for name, value in filters.items() if value is not None}, list[Row]()
+        after = page.after
         while True:
-            page = self._ask("GET", path, query={**query, "limit": str(PAGE)}).json()
-            found += page["items"]
-            if page["next"] is None:
+            most = PAGE if page.limit is None else min(PAGE, page.limit - len(found))
+            part = self._ask("GET", path, query={**query, "limit": str(most), **({"after": after} if after else {})})
+            found += part.json()["items"]
+            after = part.json()["next"]
+            if after is None:
                 return found
-            query["after"] = page["next"]
+            if page.limit == len(found):
+                say_more(after)
+                return found
+
+    def row(self, path: str, key: str, value: str, *, what: str) -> Row:
+        """The item of a list whose `key` has this value.
+
+        Raises:
+            Refused: there is none.
+        """
+        for row in self.rows(path):
+            if row[key] == value:
+                return row
+        raise Refused(f"there is no {what} {value!r}", word="not_found")
 
     def get(self, *path: str) -> Any:
         """The JSON document at `path`."""
@@ -93,20 +110,19 @@ def _path(parts: tuple[str, ...]) -> str:
     """The path of these segments. Paths of teams end with a slash."""
     for part in parts:
         if not _NAME.fullmatch(part):
-            raise Refused(f"{part!r} is not a valid name or id", code=1)
+            raise Refused(f"{part!r} is not a valid name or id")
     return "/".join(parts) + ("/" if parts[0] == "teams" else "")
 
 
-def _not_reached(service: str, url: str, error: Exception) -> Refused:
-    return Refused(
+def _not_reached(service: str, url: str, error: Exception) -> NotReachable:
+    return NotReachable(
         f"{service} at {url} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-        "(--url and --data select another stack)",
-        code=1,
+        "(--url and --data select another stack)"
     )
 
 
 def _not_ours(service: str, answer: httpx.Response) -> Refused:
-    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but it is not {service}", code=1)
+    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but it is not {service}")
 
 
 def _refusal(service: str, answer: httpx.Response) -> Refused:
@@ -117,10 +133,10 @@ def _refusal(service: str, answer: httpx.Response) -> Refused:
         return _not_ours(service, answer)
     match answer.status_code, code:
         case 401, _:
-            return Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
+            return Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)")
         case 404 | 405, "http":
             return _not_ours(service, answer)
         case _ if faults:
-            return Refused(*(f"{fault['field']}: {fault['reason']}" for fault in faults), code=1)
+            return Refused(*(f"{fault['field']}: {fault['reason']}" for fault in faults))
         case _:
-            return Refused(sentence, code=1)
+            return Refused(sentence)

@@ -1,27 +1,36 @@
 """Libraries: their workspaces and members."""
 
 from pallas_cli.admin.api import AdminApi
-from pallas_cli.admin.output import Columns, date, print_answer, print_rows
+from pallas_cli.admin.output import Columns, date, print_answer, print_row, print_rows
+from pallas_cli.paging import WHOLE, Page
+
+_COLUMNS: Columns = {
+    "library": lambda row: row["uid"],
+    "name": lambda row: row["name"],
+    "workspace": lambda row: row["workspace_id"] or "-",
+    "since": lambda row: date(row["created_at"]),
+}
 
 
-def show_libraries(api: AdminApi, *, workspace: str | None, as_json: bool) -> None:
+def show_libraries(api: AdminApi, *, workspace: str | None, page: Page = WHOLE, as_json: bool) -> None:
     """Print all libraries, or those of a workspace."""
-    columns: Columns = {
-        "library": lambda row: row["uid"],
-        "name": lambda row: row["name"],
-        "workspace": lambda row: row["workspace_id"] or "-",
-        "since": lambda row: date(row["created_at"]),
-    }
-    rows = api.rows("libraries", workspace_id=workspace)
-    print_rows(rows, columns, nothing="No libraries found.", as_json=as_json)
+    rows = api.rows("libraries", page=page, workspace_id=workspace)
+    print_rows(rows, _COLUMNS, nothing="No libraries found.", as_json=as_json)
 
 
-def add_library(api: AdminApi, uid: str, *, name: str, workspace: str | None, owner: str | None, as_json: bool) -> None:
-    """Add a library."""
+def show_library(api: AdminApi, name: str, *, as_json: bool) -> None:
+    """Print one library."""
+    print_row(api.row("libraries", "uid", name, what="library"), _COLUMNS, as_json=as_json)
+
+
+def create_library(
+    api: AdminApi, uid: str, *, name: str, workspace: str | None, owner: str | None, as_json: bool
+) -> None:
+    """Create a library."""
     body = {"uid": uid, "name": name, "workspace_id": workspace, "owner": owner}
     library = api.make("POST", "libraries", body=body)
     print_answer(
-        library, f"Added library {uid}." if library["new"] else f"Library {uid} already exists.", as_json=as_json
+        library, f"Created library {uid}." if library["new"] else f"Library {uid} already exists.", as_json=as_json
     )
 
 
@@ -41,13 +50,13 @@ def move_library(api: AdminApi, uid: str, *, workspace: str | None, as_json: boo
     print_answer(library, f"Library {uid} is now {where}.", as_json=as_json)
 
 
-def remove_library(api: AdminApi, uid: str, *, as_json: bool) -> None:
+def delete_library(api: AdminApi, uid: str, *, as_json: bool) -> None:
     """Delete a library."""
     api.change("DELETE", "libraries", uid)
-    print_answer({"uid": uid, "removed": True}, f"Deleted library {uid}.", as_json=as_json)
+    print_answer({"uid": uid, "deleted": True}, f"Deleted library {uid}.", as_json=as_json)
 
 
-def show_members(api: AdminApi, *, library: str | None, user: str | None, as_json: bool) -> None:
+def show_members(api: AdminApi, *, library: str | None, user: str | None, page: Page = WHOLE, as_json: bool) -> None:
     """Print users and their roles: all, or those of a library or user."""
     columns: Columns = {
         "library": lambda row: row["library_uid"],
@@ -55,7 +64,7 @@ def show_members(api: AdminApi, *, library: str | None, user: str | None, as_jso
         "role": lambda row: row["role"],
         "since": lambda row: date(row["created_at"]),
     }
-    rows = api.rows("memberships", library=library, user=user)
+    rows = api.rows("memberships", page=page, library=library, user=user)
     print_rows(rows, columns, nothing="No members found.", as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pallas_cli.admin.api import Row
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import plain_line, print_plain
 
 type Columns = dict[str, Callable[[Row], str]]
 """Makes the cell of each column from a row, by the column's header."""
@@ -38,6 +38,13 @@ def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: 
         print_plain(nothing)
     else:
         print_table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
+
+
+def print_row(row: Row, columns: Columns, *, as_json: bool) -> None:
+    """Print one item: its first column alone, the others below it."""
+    first, *others = columns
+    lines = [columns[first](row), *(f"  {name}: {columns[name](row)}" for name in others)]
+    print_answer(row, "\n".join(map(plain_line, lines)), as_json=as_json)
 
 
 def date(moment: str | None) -> str:

@@ -1,6 +1,5 @@
 """Runs a command as the admin of team-lifecycle, or of the console."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pallas_cli.kept_addresses import find_address, help_of
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
+from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
     from pallas_cli.admin.api import AdminApi
@@ -19,7 +19,6 @@ CONSOLE_HELP = help_of("Address of the console.", "workspaces")
 
 ConsoleUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_WORKSPACES_URL", help=CONSOLE_HELP)]
 LifecycleUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help=LIFECYCLE_HELP)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. The change cannot be undone.")]
 
 
 def run_as_admin(url: str | None, data: Path, work: "Callable[[AdminApi], None]") -> None:
@@ -31,7 +30,8 @@ def run_as_admin(url: str | None, data: Path, work: "Callable[[AdminApi], None]"
     from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
 
-    with admin_api(find_address(url, data, "team_lifecycle"), find_admin_password(data)) as api:
+    where, password = find_address(url, data, "team_lifecycle"), find_admin_password(data)
+    with shown("asking team-lifecycle"), admin_api(where, password) as api:
         work(api)
 
 
@@ -45,7 +45,7 @@ def run_at_console(url: str | None, data: Path, work: "Callable[[AdminApi], None
     from pallas_cli.kept_secrets import find_admin_password
 
     where, password = find_address(url, data, "workspaces"), find_admin_password(data)
-    with admin_api(where, password, service="the console", root="api/v1") as api:
+    with shown("asking the console"), admin_api(where, password, service="the console", root="api/v1") as api:
         work(api)
 
 
@@ -56,19 +56,4 @@ def one_or_none(given: object, *, none: bool, what: str) -> None:
         Refused: neither or both were passed.
     """
     if bool(given) == none:
-        raise Refused(f"name {what}, or pass --none")
-
-
-def confirm(what: str, *, yes: bool, as_json: bool) -> None:
-    """Return if the user confirms `what`, with `--yes` or at the prompt.
-
-    Raises:
-        Refused: standard input is no terminal, or `as_json` is set.
-        Abort: the user answers no.
-    """
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        raise Refused(f"{what}. This cannot be undone: pass --yes to confirm")
-    typer.echo(f"{what}. This cannot be undone.", err=True)
-    typer.confirm("Continue?", abort=True, err=True)
+        raise WrongUsage(f"name {what}, or pass --none")

@@ -7,18 +7,20 @@ import typer
 
 from pallas_cli.admin.api import AdminApi, Row
 from pallas_cli.admin.output import Columns, listed, print_answer, print_rows, print_secret
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_text import print_plain
 
+_COLUMNS: Columns = {
+    "team": lambda row: row["id"],
+    "name": lambda row: row["name"],
+    "state": lambda row: _state(row),
+    "workspaces": lambda row: listed(row["workspace_ids"]),
+}
 
-def show_teams(api: AdminApi, *, as_json: bool) -> None:
+
+def show_teams(api: AdminApi, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print all teams, deleted ones too."""
-    columns: Columns = {
-        "team": lambda row: row["id"],
-        "name": lambda row: row["name"],
-        "state": _state,
-        "workspaces": lambda row: listed(row["workspace_ids"]),
-    }
-    print_rows(api.rows("teams"), columns, nothing="There are no teams.", as_json=as_json)
+    print_rows(api.rows("teams", page=page), _COLUMNS, nothing="There are no teams.", as_json=as_json)
 
 
 def show_team(api: AdminApi, team: str, *, as_json: bool) -> None:

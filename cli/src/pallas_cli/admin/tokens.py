@@ -4,23 +4,30 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pallas_cli.admin.api import AdminApi, Row
-from pallas_cli.admin.output import Columns, date, listed, print_answer, print_rows, print_secret
+from pallas_cli.admin.output import Columns, date, listed, print_answer, print_row, print_rows, print_secret
+from pallas_cli.paging import WHOLE, Page
+
+_COLUMNS: Columns = {
+    "token": lambda row: row["id"],
+    "user": lambda row: row["user_name"],
+    "name": lambda row: row["name"],
+    "libraries": lambda row: listed(row["allowed_libraries"]),
+    "expires": lambda row: date(row["expires_at"]),
+    "state": lambda row: _state(row),
+}
 
 
-def show_tokens(api: AdminApi, *, user: str | None, as_json: bool) -> None:
+def show_tokens(api: AdminApi, *, user: str | None, page: Page = WHOLE, as_json: bool) -> None:
     """Print all tokens, or those of a user, without their text: only a digest is stored."""
-    columns: Columns = {
-        "token": lambda row: row["id"],
-        "user": lambda row: row["user_name"],
-        "name": lambda row: row["name"],
-        "libraries": lambda row: listed(row["allowed_libraries"]),
-        "expires": lambda row: date(row["expires_at"]),
-        "state": _state,
-    }
-    print_rows(api.rows("tokens", user=user), columns, nothing="No tokens found.", as_json=as_json)
+    print_rows(api.rows("tokens", page=page, user=user), _COLUMNS, nothing="No tokens found.", as_json=as_json)
 
 
-def issue_token(
+def show_token(api: AdminApi, name: str, *, as_json: bool) -> None:
+    """Print one token, without its text."""
+    print_row(api.row("tokens", "id", name, what="token"), _COLUMNS, as_json=as_json)
+
+
+def create_token(
     api: AdminApi, name: str, *, user: str, libraries: Sequence[str], expires: datetime | None, as_json: bool
 ) -> None:
     """Create a token and print its text."""
@@ -42,7 +49,7 @@ def replace_libraries(api: AdminApi, token_id: str, *, libraries: Sequence[str],
     print_answer(token, f"Token {token_id} can read {reads}.", as_json=as_json)
 
 
-def revoke_token(api: AdminApi, token_id: str, *, as_json: bool) -> None:
+def delete_token(api: AdminApi, token_id: str, *, as_json: bool) -> None:
     """Revoke a token."""
     api.change("DELETE", "tokens", token_id)
     print_answer({"id": token_id, "revoked": True}, f"Token {token_id} is revoked.", as_json=as_json)

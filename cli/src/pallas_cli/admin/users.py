@@ -1,23 +1,30 @@
 """Users, the owners of opaque tokens: active or inactive."""
 
 from pallas_cli.admin.api import AdminApi
-from pallas_cli.admin.output import Columns, date, print_answer, print_rows
+from pallas_cli.admin.output import Columns, date, print_answer, print_row, print_rows
+from pallas_cli.paging import WHOLE, Page
+
+_COLUMNS: Columns = {
+    "user": lambda row: row["name"],
+    "state": lambda row: "active" if row["active"] else "inactive",
+    "since": lambda row: date(row["created_at"]),
+}
 
 
-def show_users(api: AdminApi, *, as_json: bool) -> None:
+def show_users(api: AdminApi, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print all users."""
-    columns: Columns = {
-        "user": lambda row: row["name"],
-        "state": lambda row: "active" if row["active"] else "inactive",
-        "since": lambda row: date(row["created_at"]),
-    }
-    print_rows(api.rows("users"), columns, nothing="There are no users.", as_json=as_json)
+    print_rows(api.rows("users", page=page), _COLUMNS, nothing="There are no users.", as_json=as_json)
 
 
-def add_user(api: AdminApi, name: str, *, as_json: bool) -> None:
-    """Add a user."""
+def show_user(api: AdminApi, name: str, *, as_json: bool) -> None:
+    """Print one user."""
+    print_row(api.row("users", "name", name, what="user"), _COLUMNS, as_json=as_json)
+
+
+def create_user(api: AdminApi, name: str, *, as_json: bool) -> None:
+    """Create a user."""
     user = api.make("POST", "users", body={"name": name})
-    print_answer(user, f"Added user {name}." if user["new"] else f"User {name} already exists.", as_json=as_json)
+    print_answer(user, f"Created user {name}." if user["new"] else f"User {name} already exists.", as_json=as_json)
 
 
 def set_active(api: AdminApi, name: str, *, active: bool, as_json: bool) -> None:

@@ -12,9 +12,10 @@ from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.queue import delete_consumer
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.data_agents import PoolRequest
@@ -30,6 +31,11 @@ class AgentRow:
     definition: AgentDefinition
     health: AgentHealth | None
     workers: int
+
+    @property
+    def name(self) -> str:
+        """The agent as TEAM/NAME."""
+        return f"{self.definition.team}/{self.definition.agent}"
 
     def as_json(self) -> dict[str, Any]:
         """The row as plain values."""
@@ -52,7 +58,7 @@ class AgentRow:
         status = facts["status"] or "unknown"
         if facts["message"]:
             status = f"{status}: {facts['message']}"
-        cells = [f"{facts['team']}/{facts['agent']}", facts["version"], facts["kind"], facts["model"] or "-"]
+        cells = [self.name, facts["version"], facts["kind"], facts["model"] or "-"]
         return [*cells, str(self.workers), status]
 
 
@@ -65,9 +71,9 @@ async def agent_rows(bus: Bus) -> list[AgentRow]:
     return [AgentRow(definitions[key], healths.get(key), hosted.count(key)) for key in sorted(definitions)]
 
 
-async def show_agents(bus: Bus, *, as_json: bool) -> None:
+async def show_agents(bus: Bus, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print the list of agents."""
-    rows = await agent_rows(bus)
+    rows = page.cut(await agent_rows(bus), lambda row: row.name)
     if as_json:
         print(json.dumps([row.as_json() for row in rows], indent=2))
         return
@@ -159,7 +165,7 @@ async def _retire_data_agent(bus: Bus, agent: str, *, as_json: bool) -> None:
     try:
         await ask(bus, ASK_POOL, request)
     except Unavailable as error:
-        raise Refused(f"no data-pool answers: {error.message}", code=1) from error
+        raise NotReachable(f"no data-pool answers: {error.message}") from error
     _report(DATA_TEAM, [agent], await _cancel_waiting(bus, DATA_TEAM, agent), as_json=as_json)
 
 

@@ -16,6 +16,7 @@ from pallas_cli.backup.store import Store, open_store
 from pallas_cli.backup.target import Installation
 from pallas_cli.backup.verify import verify
 from pallas_cli.broker import platform
+from pallas_cli.paging import Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
@@ -31,7 +32,13 @@ def say(line: str) -> None:
 
 
 async def create(
-    where: str, recipients: Sequence[str], installation: Installation, secrets: Path, keep: int | None, *, as_json: bool
+    where: str,
+    recipients: Sequence[str],
+    installation: Installation,
+    secrets: Path | None,
+    keep: int | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Make a backup, and remove old ones."""
     to, store = read_recipients(recipients), open_store(where)
@@ -49,10 +56,10 @@ async def create(
         print_plain(manifest.id)
 
 
-def show_list(where: str, *, as_json: bool) -> None:
+def show_list(where: str, page: Page, *, as_json: bool) -> None:
     """List all backups, the oldest first."""
     store = open_store(where)
-    rows = [row_of(store.manifest(each)) for each in store.finished()]
+    rows = [row_of(store.manifest(each)) for each in page.cut(store.finished(), str)]
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
@@ -62,23 +69,43 @@ def show_list(where: str, *, as_json: bool) -> None:
         print_table(headers, ([str(row[name]) for name in headers] for row in rows))
 
 
-async def check(where: str, backup: str, identity: Path | None, secrets: Path, *, as_json: bool) -> None:
+async def check(where: str, backup: str, identity: Path | None, secrets: Path | None, *, as_json: bool) -> None:
     """Check a backup, and say what a restore would do."""
     store = open_store(where)
     manifest, identities = find(store, backup), read_identities(identity)
     await verify(store, manifest, identities, say)
     faults = list(differences(manifest.id, manifest.keys, secrets))
-    parts = [
-        {"kind": part.kind, "name": part.name, "messages": part.messages, "size": part.plain} for part in manifest.parts
-    ]
     if as_json:
-        print(json.dumps({**row_of(manifest), "opened": bool(identities), "parts": parts, "keys": faults}, indent=2))
+        found = {"opened": bool(identities), "parts": _parts(manifest), "keys": faults}
+        print(json.dumps({**row_of(manifest), **found}, indent=2))
         return
-    columns = ("name", "kind", "messages", "size")
-    print_table(columns, (["-" if part[name] is None else str(part[name]) for name in columns] for part in parts))
+    _print_parts(manifest)
     for fault in faults:
         print_plain(f"Key: {fault}")
     print_plain(f"{manifest.id} is whole{'' if identities else '; pass --identity to see that it can be opened'}.")
+
+
+def show(where: str, backup: str, *, as_json: bool) -> None:
+    """Print what a backup has, from its manifest alone."""
+    manifest = find(open_store(where), backup)
+    if as_json:
+        print(json.dumps({**row_of(manifest), "parts": _parts(manifest)}, indent=2))
+        return
+    for name, value in row_of(manifest).items():
+        print_plain(f"{name}: {', '.join(manifest.absent) or 'nothing' if name == 'absent' else value}")
+    _print_parts(manifest)
+
+
+def _parts(manifest: Manifest) -> list[dict[str, object]]:
+    return [
+        {"kind": part.kind, "name": part.name, "messages": part.messages, "size": part.plain} for part in manifest.parts
+    ]
+
+
+def _print_parts(manifest: Manifest) -> None:
+    columns = ("name", "kind", "messages", "size")
+    rows = _parts(manifest)
+    print_table(columns, (["-" if part[name] is None else str(part[name]) for name in columns] for part in rows))
 
 
 def remove_old(where: str, keep: int, *, dry: bool, as_json: bool) -> None:
@@ -100,7 +127,7 @@ def find(store: Store, backup: str) -> Manifest:
     if backup != LATEST:
         return store.manifest(backup)
     if not (finished := store.finished()):
-        raise Refused(f"{store.where} has no backup", code=1)
+        raise Refused(f"{store.where} has no backup", word="not_found")
     return store.manifest(finished[-1])
 
 
@@ -115,7 +142,7 @@ async def connected(installation: Installation, user: str) -> AsyncGenerator[Bus
         async with platform(installation.access, user) as bus:
             yield bus
     except PallasError as error:
-        raise Refused(error.message, code=1) from error
+        raise Refused(error.message) from error
 
 
 def row_of(manifest: Manifest) -> dict[str, object]:

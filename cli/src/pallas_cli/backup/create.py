@@ -31,7 +31,7 @@ class Creating:
     urls: Mapping[str, str]
     store: Store
     recipients: Sequence[x25519.Recipient]
-    secrets: Path
+    secrets: Path | None
     say: Say
     _parts: list[Part] = field(default_factory=list[Part])
     _absent: list[str] = field(default_factory=list[str])
@@ -94,7 +94,7 @@ class Creating:
 
     def _require_something(self, manifest: Manifest) -> None:
         if not any(part.kind == "stream" for part in manifest.parts):
-            raise Refused("the broker has no stream of Pallas; is this the right one?", code=1)
+            raise Refused("the broker has no stream of Pallas; is this the right one?")
 
 
 async def _write(taken: Snapshot, sink: BinaryIO) -> None:

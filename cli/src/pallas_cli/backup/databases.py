@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.processes.environment import server_environment
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -123,7 +123,7 @@ async def _run(
         raise
     if process.returncode != 0:
         lines = said.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
-        raise Refused(f"the database {name_of(url)!r} cannot be {what}: {lines[0]}", code=1)
+        raise Refused(f"the database {name_of(url)!r} cannot be {what}: {lines[0]}")
 
 
 def name_of(url: str) -> str:
@@ -156,4 +156,5 @@ async def _connected(url: str) -> "AsyncGenerator[Connection]":
 
 def _unusable(url: str, error: Exception) -> Refused:
     why = (str(error).splitlines() or [type(error).__name__])[0]
-    return Refused(f"the database {name_of(url)!r} on {urlsplit(url).hostname} cannot be used: {why}", code=1)
+    kind = NotReachable if isinstance(error, OSError) else Refused  # TimeoutError is an OSError
+    return kind(f"the database {name_of(url)!r} on {urlsplit(url).hostname} cannot be used: {why}")

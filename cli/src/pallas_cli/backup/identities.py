@@ -7,7 +7,7 @@ import pyrage
 from pyrage import x25519
 
 from pallas_cli.private_files import write_atomically
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 
 
 def make_identity(path: Path) -> str:
@@ -17,7 +17,7 @@ def make_identity(path: Path) -> str:
         Refused: the file exists, or cannot be written.
     """
     if path.exists():
-        raise Refused(f"{path} exists: backups that were made for it could not be opened without it")
+        raise Refused(f"{path} exists: backups that were made for it could not be opened without it", word="exists")
     identity = x25519.Identity.generate()
     public = str(identity.to_public())
     try:
@@ -39,11 +39,11 @@ def read_identities(path: Path | None) -> list[x25519.Identity]:
         lines = path.read_text("utf-8").splitlines()
         found = [x25519.Identity.from_str(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"the identity {path} cannot be read: {type(error).__name__}") from error
+        raise WrongUsage(f"the identity {path} cannot be read: {type(error).__name__}") from error
     except pyrage.IdentityError as error:
-        raise Refused(f"{path} is no identity of age") from error
+        raise WrongUsage(f"{path} is no identity of age") from error
     if not found:
-        raise Refused(f"{path} has no identity")
+        raise WrongUsage(f"{path} has no identity")
     return found
 
 
@@ -55,10 +55,10 @@ def read_recipients(given: Sequence[str]) -> list[x25519.Recipient]:
     """
     words = [word for each in given for word in each.replace(",", " ").split()]
     if not words:
-        raise Refused(
+        raise WrongUsage(
             "pass the public key of whoever may open the backup with --recipient; `pallas backup key` makes one"
         )
     try:
         return [x25519.Recipient.from_str(word) for word in words]
     except pyrage.RecipientError as error:
-        raise Refused("--recipient: not a public key of age (age1...)") from error
+        raise WrongUsage("--recipient: not a public key of age (age1...)") from error

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pallas_cli.refused import Refused
+from pallas_cli.contexts import setting
+from pallas_cli.refused import WrongUsage
 
 KEYS = {"fernet-keys": "PALLAS_FERNET_KEYS", "secret-key": "PALLAS_SECRET_KEY", "log-key": "PALLAS_LOG_KEY"}
 """The variable of each key, by the name of its file in the folder of secrets."""
@@ -20,8 +21,10 @@ LOST_WITHOUT = {
 }
 
 
-def fingerprints(backup: str, folder: Path) -> dict[str, str | None]:
+def fingerprints(backup: str, folder: Path | None) -> dict[str, str | None]:
     """The fingerprint of each key, None for one that is not here. They differ from backup to backup.
+
+    A key comes from its variable, from the file that the context names, or from `folder`.
 
     Raises:
         Refused: a variable is invalid.
@@ -29,17 +32,18 @@ def fingerprints(backup: str, folder: Path) -> dict[str, str | None]:
     return {name: _fingerprint(backup, key) if (key := _find(name, folder)) else None for name in KEYS}
 
 
-def differences(backup: str, kept: Mapping[str, str | None], folder: Path) -> Iterator[str]:
+def differences(backup: str, kept: Mapping[str, str | None], folder: Path | None) -> Iterator[str]:
     """What is wrong with the keys here: a sentence for each key of the backup that is missing or another one."""
     here = fingerprints(backup, folder)
     for name, wanted in kept.items():
         if wanted is None or name not in KEYS or here[name] == wanted:
             continue
         state = "is missing" if here[name] is None else "is another one than at the backup"
-        yield f"{folder / name} (or {KEYS[name]}) {state}: {LOST_WITHOUT[name]}"
+        place = f"{folder / name} (or {KEYS[name]})" if folder is not None else KEYS[name]
+        yield f"{place} {state}: {LOST_WITHOUT[name]}"
 
 
-def _find(name: str, folder: Path) -> str:
+def _find(name: str, folder: Path | None) -> str:
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import value_of
 
@@ -47,9 +51,11 @@ def _find(name: str, folder: Path) -> str:
         if given := value_of(os.environ, KEYS[name]):
             return given.strip()
     except Rejected as error:
-        raise Refused(f"{KEYS[name]}: {error.message}") from error
+        raise WrongUsage(f"{KEYS[name]}: {error.message}") from error
+    named = setting(f"{name.replace('-', '_')}_file")
+    path = Path(named) if named else folder / name if folder is not None else None
     try:
-        return (folder / name).read_text("utf-8").strip()
+        return "" if path is None else path.read_text("utf-8").strip()
     except OSError:
         return ""
 

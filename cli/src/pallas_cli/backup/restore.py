@@ -71,7 +71,7 @@ class Restoring:
             if await databases.is_used(url):
                 lines.append(f"the database {name!r} is in use")
         if lines:
-            raise Refused(*lines, "stop everything but the broker and Postgres first", code=1)
+            raise Refused(*lines, "stop everything but the broker and Postgres first")
 
     async def found(self) -> list[str]:
         """What the installation has of what a backup has, in words; empty for a new one."""

@@ -16,9 +16,10 @@ from pallas_cli.backup.restore import Restoring
 from pallas_cli.backup.store import open_store
 from pallas_cli.backup.target import Installation, running, stopped
 from pallas_cli.backup.verify import verify
+from pallas_cli.confirming import confirm_after
+from pallas_cli.contexts import kept_in
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
-from pallas_cli.stack.data import SECRETS
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import RESTORE
 
 
@@ -38,15 +39,18 @@ class RestoreOptions:
     keep_databases: bool
     replicas: int
 
-    def require_agreement(self, found: list[str]) -> None:
+    def require_agreement(self, found: list[str], *, as_json: bool) -> None:
         """Check that the user agrees to lose what the installation has.
 
         Raises:
-            Refused: there is something, and the user does not.
+            Refused: there is something, and it is not to be replaced.
+            WrongUsage: it is to be replaced, and nobody can be asked.
+            Abort: the user answers no.
         """
-        if found and not (self.replace and self.confirmed):
-            how = "pass --yes to confirm that it is lost" if self.replace else "pass --replace and --yes to lose it"
-            raise Refused(*found, f"the installation is not empty: {how}", code=1)
+        if found and not self.replace:
+            raise Refused(*found, "the installation is not empty: pass --replace and --yes to lose it")
+        if found:
+            confirm_after(found, "what the installation has is lost", yes=self.confirmed, as_json=as_json)
 
 
 async def restore(where: str, backup: str, identity: Path | None, options: RestoreOptions, *, as_json: bool) -> None:
@@ -58,7 +62,7 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
     store = open_store(where)
     manifest, identities = find(store, backup), read_identities(identity)
     if not identities:
-        raise Refused("pass the identity that opens the backup with --identity")
+        raise WrongUsage("pass the identity that opens the backup with --identity")
     _require_keys(manifest, options)
     say(f"checking {manifest.id}")
     await verify(store, manifest, identities, lambda _line: None)
@@ -69,7 +73,7 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
         if options.nats is not None:  # else the lock of the data folder says that nothing runs
             await restoring.require_stopped()
         found = await restoring.found()
-        options.require_agreement(found)
+        options.require_agreement(found, as_json=as_json)
         hold = await restoring.restore()
     if as_json:
         print(json.dumps({**row_of(manifest), "held": True, "replaced": found, "queue_end": hold.queue_end}, indent=2))
@@ -79,7 +83,7 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
 
 
 def _require_keys(manifest: Manifest, options: RestoreOptions) -> None:
-    faults = list(differences(manifest.id, manifest.keys, options.data / SECRETS))
+    faults = list(differences(manifest.id, manifest.keys, kept_in(options.data, "")))
     if faults and not options.ignore_keys:
         raise Refused(*faults, "put these keys back first, or pass --ignore-keys")
 
@@ -93,5 +97,5 @@ async def _target(manifest: Manifest, options: RestoreOptions) -> AsyncGenerator
         return
     installation = running(options.nats, options.postgres, options.data, user=RESTORE, without=not wanted)
     if missing := wanted.difference(installation.urls):
-        raise Refused(f"no address of the databases {', '.join(sorted(missing))}: set PALLAS_POSTGRES_URL")
+        raise WrongUsage(f"no address of the databases {', '.join(sorted(missing))}: set PALLAS_POSTGRES_URL")
     yield installation

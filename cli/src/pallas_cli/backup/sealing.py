@@ -33,7 +33,7 @@ class Damaged(Refused):
     """A file of a backup is missing, or is not what the manifest says."""
 
     def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path}: {why}", code=1)
+        super().__init__(f"{path}: {why}")
 
 
 class _Counted:

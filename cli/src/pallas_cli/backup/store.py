@@ -12,7 +12,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 
 from pallas_cli.backup.manifest import MANIFEST, Manifest
 from pallas_cli.private_files import PRIVATE_FOLDER
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -77,7 +77,7 @@ class Store:
             text = b"".join(map(bytes, obstore.get(self.objects, path).stream()))
             return Manifest.model_validate_json(text)
         except FileNotFoundError as error:
-            raise Refused(f"{self.where} has no backup {backup!r}") from error
+            raise Refused(f"{self.where} has no backup {backup!r}", word="not_found") from error
         except _ERRORS as error:
             raise self._refused("read", path, error) from error
         except ValueError as error:
@@ -105,7 +105,7 @@ class Store:
 
     def _refused(self, verb: str, path: str, error: Exception) -> Refused:
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        return Refused(f"cannot {verb} {path or 'backups'} in {self.where}: {why}", code=1)
+        return Refused(f"cannot {verb} {path or 'backups'} in {self.where}: {why}")
 
 
 def open_store(where: str) -> Store:
@@ -122,4 +122,4 @@ def open_store(where: str) -> Store:
         return Store(where, LocalStore(Path(where).absolute()))
     except (*_ERRORS, ValueError, TypeError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Refused(f"{where}: backups cannot be stored there: {why}") from error
+        raise WrongUsage(f"{where}: backups cannot be stored there: {why}") from error

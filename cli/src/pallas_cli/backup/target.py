@@ -9,12 +9,13 @@ from pathlib import Path
 from pallas_bus.transport.access import Access
 from pallas_cli.broker import access_to
 from pallas_cli.broker_config.users import Seeds
+from pallas_cli.contexts import kept_in, setting
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
-from pallas_cli.kept_addresses import find_address
+from pallas_cli.kept_addresses import NO_PART, find_address
 from pallas_cli.processes.child import start
 from pallas_cli.processes.launch import Launch
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.stack.data import SECRETS, kept_secret, locked
 from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_cli.stack.ports import free_port
@@ -46,8 +47,8 @@ def running(nats: str | None, postgres: str | None, data: Path, *, user: str, wi
 def find_databases(postgres: str | None, nats: str | None, data: Path) -> dict[str, str]:
     """The addresses of the databases by name.
 
-    They come from a variable for each service, from the address of a server, or from the stack in `data`, in this
-    order. Empty: that stack has no databases.
+    They come from a variable for each service, from the address of a server, from the file that the context names, or
+    from the stack in `data`, in this order. Empty: that stack has no databases.
 
     Raises:
         Refused: there is nothing of all this, or a variable is invalid.
@@ -57,15 +58,17 @@ def find_databases(postgres: str | None, nats: str | None, data: Path) -> dict[s
         return own
     if postgres:
         return {name: database_url(postgres, name) for name in DATABASES.values()}
-    if nats:
-        raise Refused(
+    if named := setting("postgres_url_file"):
+        return {name: database_url(_text_of(Path(named)), name) for name in DATABASES.values()}
+    if nats or kept_in(data, "") is None:
+        raise WrongUsage(
             "no addresses of databases: set PALLAS_POSTGRES_URL, or PALLAS_TEAM_LIFECYCLE_POSTGRES_URL and so on, "
             "or leave them out with --no-databases"
         )
     try:
         server = find_address(None, data, "postgres")
     except Refused as refusal:
-        if refusal.code == 1:  # started with --no-auth
+        if refusal.word == NO_PART:
             return {}
         raise
     return {name: _of_stack(server, service, data) for service, name in DATABASES.items()}
@@ -76,19 +79,20 @@ def _of_service(service: str) -> str:
     try:
         return value_of(os.environ, variable)
     except Rejected as error:
-        raise Refused(f"{variable}: {error.message}") from error
+        raise WrongUsage(f"{variable}: {error.message}") from error
 
 
 def _of_stack(server: str, service: str, data: Path) -> str:
-    path = data / SECRETS / f"{service}-postgres-password"
+    password = _text_of(data / SECRETS / f"{service}-postgres-password")
+    return database_url(server, DATABASES[service], password)
+
+
+def _text_of(path: Path) -> str:
     try:
-        password = path.read_text("ascii").strip()
-    except OSError as error:
-        raise Refused(
-            f"no password of the database of {service}: {path} cannot be read; set PALLAS_POSTGRES_URL"
-        ) from error
-    name = DATABASES[service]
-    return database_url(server, name, password)
+        return path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"{path} cannot be read ({type(error).__name__})"
+        raise WrongUsage(f"no address or password of Postgres: {why}; set PALLAS_POSTGRES_URL") from error
 
 
 @asynccontextmanager
@@ -97,7 +101,10 @@ async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Install
 
     Raises:
         Refused: the stack runs, or a server cannot be started.
+        WrongUsage: the context is another platform.
     """
+    if kept_in(data, "") is None:
+        raise WrongUsage("the context names another platform than that of the data folder: pass --nats or --data")
     with locked(data) as folder:
         async with AsyncExitStack() as stack:
             nats = EmbeddedNats(folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port())
@@ -122,7 +129,7 @@ async def _runs(launch: Launch, data: Path, name: str) -> AsyncGenerator[None]:
     try:
         await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise Refused(f"{name} does not start: {child.last_line()}", code=1)
+            raise Refused(f"{name} does not start: {child.last_line()}")
         yield
     finally:
         ready.cancel()

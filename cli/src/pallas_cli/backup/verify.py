@@ -39,7 +39,7 @@ async def verify(store: Store, manifest: Manifest, identities: Sequence[x25519.I
         else:
             say(f"{'opened' if identities else 'compared'} {part.kind} {part.name}")
     if faults:
-        raise Refused(*faults, code=1)
+        raise Refused(*faults)
 
 
 async def _open(store: Store, path: str, part: Part, identities: Sequence[x25519.Identity]) -> None:

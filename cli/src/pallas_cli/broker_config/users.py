@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_cli.private_files import PRIVATE, kept
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import SPEAKERS, WORKER
 
 SEED = ".seed"
@@ -113,5 +113,5 @@ def read_workers(groups: Sequence[Sequence[Path]], environ: Mapping[str, str]) -
 
     workers = [WorkerTeams({team.name: team.agents for team in read_teams(group, environ)}) for group in groups]
     if len({worker.user for worker in workers}) < len(workers):
-        raise Refused("two groups have the same teams")
+        raise WrongUsage("two groups have the same teams")
     return workers

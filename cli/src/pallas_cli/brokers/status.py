@@ -21,7 +21,7 @@ async def show_status(bus: Bus, *, as_json: bool) -> None:
     """
     servers = await ask_servers(bus)
     if not servers:
-        raise Refused("no server answers this user; --system-seed names the seed of the system account", code=1)
+        raise Refused("no server answers this user; --system-seed names the seed of the system account")
     streams = dict(sorted(views(servers).items()))
     if as_json:
         print(json.dumps(_described(servers, streams), indent=2))
@@ -31,7 +31,7 @@ async def show_status(bus: Bus, *, as_json: bool) -> None:
         print_plain("")
         print_table(("stream", "leader", "replicas"), (_stream_cells(*each) for each in streams.items()))
     if faults := _faults(servers, streams):
-        raise Refused(*faults, code=1)
+        raise Refused(*faults)
 
 
 def _described(servers: Sequence[Server], streams: Mapping[str, StreamView]) -> dict[str, object]:

@@ -31,7 +31,7 @@ async def step_down(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> 
             await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": to}} if to else {})
         leader = await retry_while_unavailable(find, "find the leader", deadline=_WITHIN, pause=_PAUSE)
     except PallasError as error:
-        raise Refused(error.message, code=1) from error
+        raise Refused(error.message) from error
     if as_json:
         print(json.dumps({"stream": stream, "before": before, "leader": leader}))
     else:

@@ -23,6 +23,8 @@ class Conversation:
     tool: str
     token: str | None = field(default=None, repr=False)
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    images: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """Images of the next message."""
     _calls: "AgentCalls | None" = None
 
     async def __aenter__(self) -> Self:
@@ -55,8 +57,18 @@ class Conversation:
     def _target(self) -> Target:
         return Target(self.url, self.token)
 
+    async def switch(self, url: str, tool: str) -> None:
+        """Go on with another agent.
+
+        Raises:
+            CallFailed: it cannot be called. The conversation stays with the agent that it has.
+        """
+        assert self._calls is not None, "a conversation is used inside `async with`"
+        await self._calls.keeps_keys(Target(url, self.token))
+        self.url, self.tool = url, tool
+
     async def ask(self, message: str, on_progress: Callable[[str], None]) -> CallAnswer:
-        """Send `message` with the history. `on_progress` receives each status line as it arrives.
+        """Send `message` with the history and the images. `on_progress` receives each status line as it arrives.
 
         Raises:
             CallFailed: the call failed; a failed turn is an answer, too.
@@ -67,11 +79,15 @@ class Conversation:
             if progress.message:
                 on_progress(progress.message)
 
-        arguments: dict[str, Any] = {"message": message, **({"history": self.history} if self.history else {})}
+        images = {"images": self.images} if self.images else {}
+        arguments: dict[str, Any] = {"message": message, **images}
+        if self.history:
+            arguments["history"] = self.history
         answer = await self._calls.call(self._target, self.tool, arguments, on_progress=show)
         if not answer.failed:
-            turns = ({"role": "user", "content": message}, {"role": "assistant", "content": answer.text})
-            self.history.extend(turns)
+            asked = {"role": "user", "content": message, **images}
+            self.history.extend((asked, {"role": "assistant", "content": answer.text}))
+            self.images = []
         return answer
 
 

@@ -6,19 +6,21 @@ standard error, so that a pipe carries only answers.
 
 import asyncio
 import json
+import signal
 import sys
-import threading
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from pallas_cli.chat.conversation import Conversation, agent_endpoint
-from pallas_cli.plain_text import plain, plain_line
-from pallas_mcp_calls.model import CallAnswer
-
-type Show = Callable[[str], None]
+from pallas_cli.chat.lines import HELP, Command, parse_line, read_image
+from pallas_cli.chat.reading import messages
+from pallas_cli.chat.showing import progress, show_answer
+from pallas_cli.plain_text import plain
+from pallas_cli.refused import Refused
+from pallas_mcp_calls.model import CallAnswer, CallFailed
 
 
 async def hold_chat(url: str, agent: str, message: str | None, *, token: str | None, as_json: bool) -> bool:
@@ -28,84 +30,114 @@ async def hold_chat(url: str, agent: str, message: str | None, *, token: str | N
 
     Raises:
         CallFailed: the agent cannot be called.
+        Refused: a command to the chat fails, and nobody sits at a terminal.
     """
     endpoint, tool = agent_endpoint(url, agent)
-    out, err = Console(), Console(stderr=True)
-    answered = True
     async with Conversation(endpoint, tool, token) as conversation:
-        async for text in _messages(message, prompt=out.is_terminal and not as_json):
-            if as_json:
-                answer = await _turn_as_json(conversation, agent, text)
+        return await _Chat(url, agent, conversation, as_json).hold(message)
+
+
+@dataclass
+class _Chat:
+    """A chat with one agent at a time, at the gateway `url`."""
+
+    url: str
+    agent: str
+    conversation: Conversation
+    as_json: bool
+    out: Console = field(default_factory=Console)
+    err: Console = field(default_factory=lambda: Console(stderr=True))
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person types, who can correct a mistake."""
+        return self.out.is_terminal and sys.stdin.isatty() and not self.as_json
+
+    async def hold(self, message: str | None) -> bool:
+        """Take lines until the end; returns whether the last turn succeeded."""
+        answered = True
+        async for line in messages(message, prompt=self.out.is_terminal and not self.as_json):
+            # A single message is sent as it is.
+            typed = parse_line(line) if message is None else line
+            if typed == Command("quit", ""):
+                break
+            if isinstance(typed, Command):
+                await self._obey(typed)
             else:
-                with _progress(out if out.is_terminal else err) as show:
-                    answer = await conversation.ask(text, show)
-                _show_answer(out, answer)
-            answered = not answer.failed
-    return answered
+                answered = await self._turn(typed)
+        return answered
+
+    async def _obey(self, command: Command) -> None:
+        try:
+            self._say(await self._obeyed(command))
+        except (Refused, CallFailed) as error:
+            if not self.by_hand:
+                raise
+            self._say(str(error))
+
+    async def _obeyed(self, command: Command) -> str:
+        match command.word:
+            case "image":
+                self.conversation.images.append(read_image(command.rest))
+                return f"{command.rest} goes with your next message"
+            case "agent":
+                await self._switch(command.rest)
+                return f"you talk to {self.agent}"
+            case _:
+                return HELP
+
+    async def _switch(self, agent: str) -> None:
+        endpoint, tool = agent_endpoint(self.url, agent)
+        if not tool:
+            raise Refused("name an agent: /agent NAME, or /agent TEAM/NAME")
+        if endpoint == self.url.rstrip("/"):
+            raise Refused(f"{self.url} is the address of one agent; pass the gateway's to talk to several")
+        await self.conversation.switch(endpoint, tool)
+        self.agent = agent
+
+    async def _turn(self, text: str) -> bool:
+        if self.as_json:
+            return not (await _turn_as_json(self.conversation, self.agent, text)).failed
+        try:
+            with progress(self.out if self.out.is_terminal else self.err) as show:
+                answer = await _or_ctrl_c(self.conversation.ask(text, show), by_hand=self.by_hand)
+        except CallFailed as error:
+            if not self.by_hand:
+                raise
+            self._say(str(error))
+            return False
+        if answer is None:
+            self._say("cancelled")
+            return False
+        show_answer(self.out, answer)
+        return not answer.failed
+
+    def _say(self, text: str) -> None:
+        """Say something of the chat itself, beside the answers."""
+        self.err.print(plain(text), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+async def _or_ctrl_c[R](asking: Coroutine[Any, Any, R], *, by_hand: bool) -> R | None:
+    """What is asked for; None: Ctrl-C cancelled it. If nobody types, Ctrl-C ends the program as usual."""
+    if not by_hand:
+        return await asking
+    loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+    turn = asyncio.ensure_future(asking)
+    loop.add_signal_handler(signal.SIGINT, turn.cancel)
+    try:
+        return await turn
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        return None
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
 
 
 async def _turn_as_json(conversation: Conversation, agent: str, text: str) -> CallAnswer:
-    progress: list[str] = []
-    answer = await conversation.ask(text, progress.append)
-    turn = {"agent": agent, "message": text, "answer": answer.text, "failed": answer.failed, "progress": progress}
+    lines: list[str] = []
+    answer = await conversation.ask(text, lines.append)
+    turn = {"agent": agent, "message": text, "answer": answer.text, "failed": answer.failed, "progress": lines}
     print(json.dumps(turn, ensure_ascii=False), flush=True)
     return answer
-
-
-async def _messages(message: str | None, *, prompt: bool) -> AsyncGenerator[str]:
-    if message is not None:
-        yield message
-        return
-    while (line := await _next_line("> " if prompt else "")) is not None:
-        if line.strip():
-            yield line.strip()
-
-
-async def _next_line(prompt: str) -> str | None:
-    """Read a line in a daemon thread, so that a blocked prompt does not delay Ctrl-C."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str | None] = loop.create_future()
-
-    def deliver(read: str | None) -> None:
-        if not line.done():
-            line.set_result(read)
-
-    def read() -> None:
-        found = _read_line(prompt)
-        with suppress(RuntimeError):  # the loop was closed in the meantime
-            loop.call_soon_threadsafe(deliver, found)
-
-    threading.Thread(target=read, daemon=True).start()
-    return await line
-
-
-def _read_line(prompt: str) -> str | None:
-    """Return the next line, or None at the end of input. On a terminal, `input` supports line editing."""
-    if prompt and sys.stdin.isatty():
-        try:
-            return input(prompt)
-        except EOFError:
-            return None
-    return sys.stdin.readline() or None
-
-
-@contextmanager
-def _progress(console: Console) -> Generator[Show]:
-    """Yield a function that shows a progress line: replaced in place on a terminal, else one line each."""
-    if console.is_terminal:
-        with console.status("waiting") as status:
-            yield lambda line: status.update(Text(plain_line(line)))
-    else:
-        yield lambda line: console.print(plain_line(line), markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_answer(console: Console, answer: CallAnswer) -> None:
-    text = plain(answer.text)
-    if answer.failed:
-        console.print(f"failed: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
-    elif console.is_terminal:
-        from rich.markdown import Markdown
-
-        console.print(Markdown(text))
-    else:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)

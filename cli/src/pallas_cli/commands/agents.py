@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_agent, complete_team
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
@@ -30,16 +33,22 @@ def validate(
 
 
 @app.command("list")
-def list_agents(nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_agents(
+    limit: Limit = None,
+    after: After = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List the agents of the running platform, with their health."""
     from pallas_cli.agents.view import show_agents
 
-    run_on(nats, data, partial(show_agents, as_json=as_json))
+    run_on(nats, data, partial(show_agents, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
 def show(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
+    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)],
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -52,7 +61,13 @@ def show(
 
 @app.command()
 def retire(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, or data/NAME for one data agent.")],
+    team: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEAM", help="Name of the team, or data/NAME for one data agent.", autocompletion=complete_team
+        ),
+    ],
+    yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -63,4 +78,7 @@ def retire(
     """
     from pallas_cli.agents.view import retire_team
 
+    confirm(
+        f"{team} is removed from the catalogue, and the turns that wait for it are cancelled", yes=yes, as_json=as_json
+    )
     run_on(nats, data, partial(retire_team, team=team, as_json=as_json))

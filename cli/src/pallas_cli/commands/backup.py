@@ -1,12 +1,17 @@
 """`pallas backup`: save an installation while it runs, and restore it."""
 
-import asyncio
+import json
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.contexts import kept_in, setting
+from pallas_cli.paging import After, Limit, Page
+from pallas_cli.waiting import shown
 
 app = typer.Typer(no_args_is_help=True, help="Backups of an installation, made while it runs.")
 
@@ -35,14 +40,22 @@ Backup = Annotated[str, typer.Argument(metavar="BACKUP", help="Id of the backup,
 Keep = Annotated[int, typer.Option(min=1, help="Number of backups to keep.")]
 
 
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    import asyncio
+
+    asyncio.run(work)
+
+
 @app.command()
 def key(
     out: Annotated[Path, typer.Option("--out", help="File to write the identity to. Keep it away from the platform.")],
+    as_json: AsJson = False,
 ) -> None:
     """Make a key for backups: write the identity that opens them, print the public key that makes them."""
     from pallas_cli.backup.identities import make_identity
 
-    print(make_identity(out))
+    public = make_identity(out)
+    print(json.dumps({"public_key": public, "identity": str(out)}) if as_json else public)
 
 
 @app.command()
@@ -62,19 +75,28 @@ def create(
     """Save all streams, buckets and databases, encrypted. Prints the backup's id."""
     from pallas_cli.backup import commands
     from pallas_cli.backup.target import running
-    from pallas_cli.stack.data import SECRETS
     from pallas_contracts.catalog import BACKUP
 
     installation = running(nats, postgres, data, user=BACKUP, without=no_databases)
-    asyncio.run(commands.create(store, recipient or (), installation, data / SECRETS, keep, as_json=as_json))
+    _run(commands.create(store, recipient or (), installation, kept_in(data, ""), keep, as_json=as_json))
 
 
 @app.command("list")
-def list_backups(store: Where, as_json: AsJson = False) -> None:
+def list_backups(store: Where, limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
     """List backups, the oldest first. What was interrupted is not listed."""
     from pallas_cli.backup import commands
 
-    commands.show_list(store, as_json=as_json)
+    with shown("reading the store"):
+        commands.show_list(store, Page(limit, after), as_json=as_json)
+
+
+@app.command()
+def show(store: Where, backup: Backup = "latest", as_json: AsJson = False) -> None:
+    """Show what a backup has, as it says itself. `verify` checks it."""
+    from pallas_cli.backup import commands
+
+    with shown("reading the store"):
+        commands.show(store, backup, as_json=as_json)
 
 
 @app.command()
@@ -87,9 +109,8 @@ def verify(
 ) -> None:
     """Check every file of a backup, that it can be opened (with --identity), and that the keys are here."""
     from pallas_cli.backup import commands
-    from pallas_cli.stack.data import SECRETS
 
-    asyncio.run(commands.check(store, backup, identity, data / SECRETS, as_json=as_json))
+    _run(commands.check(store, backup, identity, kept_in(data, ""), as_json=as_json))
 
 
 @app.command()
@@ -98,7 +119,7 @@ def restore(
     backup: Backup,
     identity: Identity = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace what the installation has.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm that what is replaced is lost.")] = False,
+    yes: Yes = False,
     ignore_keys: Annotated[
         bool, typer.Option("--ignore-keys", help="Restore although keys are missing or others than at the backup.")
     ] = False,
@@ -113,13 +134,14 @@ def restore(
 ) -> None:
     """Restore a backup. Everything but the broker and Postgres is stopped before; no turn is executed afterwards.
 
-    Without --nats the backup is restored into the data folder of a stack that does not run.
+    Without --nats, and without a context that has it, the backup is restored into the data folder of a stack that does
+    not run.
     """
     from pallas_cli.backup.run_restore import RestoreOptions
     from pallas_cli.backup.run_restore import restore as run
 
-    options = RestoreOptions(nats, postgres, data, replace, yes, ignore_keys, no_databases, replicas)
-    asyncio.run(run(store, backup, identity, options, as_json=as_json))
+    options = RestoreOptions(nats or setting("nats"), postgres, data, replace, yes, ignore_keys, no_databases, replicas)
+    _run(run(store, backup, identity, options, as_json=as_json))
 
 
 @app.command()
@@ -127,9 +149,13 @@ def prune(
     store: Where,
     keep: Keep,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove all but the newest backups, and what was interrupted more than a day ago."""
     from pallas_cli.backup import commands
 
-    commands.remove_old(store, keep, dry=dry_run, as_json=as_json)
+    if not dry_run:
+        confirm(f"all but the newest {keep} backups are removed", yes=yes, as_json=as_json)
+    with shown("removing backups"):
+        commands.remove_old(store, keep, dry=dry_run, as_json=as_json)

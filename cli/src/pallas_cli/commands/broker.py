@@ -1,5 +1,6 @@
 """`pallas broker`: the broker's users and its certificate, its servers and the leaders of streams."""
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ def config(
         bool,
         typer.Option("--containers", help="Write secrets for containers: files with mode 0444 in a private folder."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
     from pallas_cli.broker_config.users import read_workers
@@ -47,15 +49,17 @@ def config(
 
     groups = [[Path(folder) for folder in group.split(os.pathsep) if folder] for group in teams or ()]
     folder = BrokerFolder(out, containers)
-    for name in folder.write_users(read_workers(groups, os.environ)):
-        typer.echo(folder.seeds.path(name))
+    seeds = {name: str(folder.seeds.path(name)) for name in folder.write_users(read_workers(groups, os.environ))}
+    print(json.dumps({"seeds": seeds}, indent=2) if as_json else "\n".join(seeds.values()))
     if tls:
         folder.write_tls(tls, seen_at=tls_path)
 
 
 @app.command()
 def rotate(
-    user: Annotated[str, typer.Argument(help="Name of the user: its seed file without `.seed`.")], out: Out
+    user: Annotated[str, typer.Argument(help="Name of the user: its seed file without `.seed`.")],
+    out: Out,
+    as_json: AsJson = False,
 ) -> None:
     """Give a user a new seed. The old seed stays valid until you remove its file.
 
@@ -64,6 +68,9 @@ def rotate(
     from pallas_cli.broker_config.write import BrokerFolder
 
     BrokerFolder(out).seeds.rotate(user)
+    if as_json:
+        print(json.dumps({"user": user, "old_seed": f"{user}.seed.old"}))
+        return
     typer.echo(f"{user} has a new seed; the old one stays valid until you remove {user}.seed.old")
 
 

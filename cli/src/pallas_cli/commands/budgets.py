@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_team
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="What teams and callers may spend on models in a day (UTC).")
 
-Team = Annotated[str | None, typer.Option(help="The budget of this team.")]
+Team = Annotated[str | None, typer.Option(help="The budget of this team.", autocompletion=complete_team)]
 Caller = Annotated[
     str | None,
     typer.Option(metavar="TYPE:ID", help="The budget of this caller over all teams, as `turns list` has it."),
@@ -20,11 +23,32 @@ Every = Annotated[
 
 
 @app.command("list")
-def list_budgets(nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_budgets(
+    limit: Limit = None,
+    after: After = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List the budgets that are set here, with what was spent of them today."""
     from pallas_cli.costs.budgets import show_budgets
 
-    run_on(nats, data, partial(show_budgets, as_json=as_json))
+    run_on(nats, data, partial(show_budgets, page=Page(limit, after), as_json=as_json))
+
+
+@app.command()
+def show(
+    team: Team = None,
+    caller: Caller = None,
+    every: Every = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Show one budget, with what was spent of it today."""
+    from pallas_cli.costs.budgets import show_budget, whose_of
+
+    run_on(nats, data, partial(show_budget, whose=whose_of(team, caller, every), as_json=as_json))
 
 
 @app.command("set")
@@ -47,15 +71,18 @@ def set_one(
 
 
 @app.command()
-def remove(
+def delete(
     team: Team = None,
     caller: Caller = None,
     every: Every = None,
+    yes: Yes = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a budget."""
-    from pallas_cli.costs.budgets import remove_budget, whose_of
+    """Delete a budget. What it was for is not limited by it any more."""
+    from pallas_cli.costs.budgets import delete_budget, whose_of
 
-    run_on(nats, data, partial(remove_budget, whose=whose_of(team, caller, every), as_json=as_json))
+    whose = whose_of(team, caller, every)
+    confirm(f"the budget of {whose} is deleted", yes=yes, as_json=as_json)
+    run_on(nats, data, partial(delete_budget, whose=whose, as_json=as_json))

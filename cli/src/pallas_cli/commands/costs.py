@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_team
 
 
 def costs(
@@ -15,7 +16,7 @@ def costs(
         str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
     ] = "7d",
     until: Annotated[str | None, typer.Option(help="End of the period: a time span before now or a time.")] = None,
-    team: Annotated[str | None, typer.Option(help="Only this team.")] = None,
+    team: Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)] = None,
     caller: Annotated[str | None, typer.Option(help="Only callers whose name contains this.")] = None,
     prices: Annotated[
         Path | None, typer.Option(help="Price all calls by this table, not by the prices at the time of the calls.")
@@ -28,4 +29,4 @@ def costs(
     from pallas_cli.costs.report import show_costs
 
     wanted = {"by": by, "since": since, "until": until, "team": team, "caller": caller}
-    run_on(nats, data, partial(show_costs, **wanted, prices=prices, as_json=as_json))
+    run_on(nats, data, partial(show_costs, **wanted, prices=prices, as_json=as_json), doing="reading the log")

@@ -6,6 +6,7 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.options import Token
 
 app = typer.Typer(no_args_is_help=True, help="Data agents that are written in Python.")
 
@@ -28,14 +29,7 @@ def run(
         str | None,
         typer.Option(envvar="PALLAS_DATA_POOL_URL", help=help_of("Address of the data-pool.", "data_pool")),
     ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BEARER",
-            help="Bearer token for the data-pool. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-            "PALLAS_TOKEN_FILE with the path of a file.",
-        ),
-    ] = None,
+    token: Token = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Register data agents with the pool and answer calls, until SIGTERM or Ctrl-C.

@@ -1,4 +1,4 @@
-"""`pallas deadletters`: list, show, retry and drop turns that could not be handled."""
+"""`pallas deadletters`: list, show, retry and delete turns that could not be handled."""
 
 from functools import partial
 from typing import Annotated
@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.completing import complete_team
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
 
-Team = Annotated[str | None, typer.Option(help="Only this team.")]
+Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Since = Annotated[
     str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
@@ -22,6 +25,8 @@ def list_letters(
     team: Team = None,
     agent: Agent = None,
     since: Since = "7d",
+    limit: Limit = None,
+    after: After = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -29,7 +34,9 @@ def list_letters(
     """List dead letters: turn, reason, time, and whether the original message is still kept."""
     from pallas_cli.deadletters.view import show_letters
 
-    run_on(nats, data, partial(show_letters, team=team, agent=agent, since=since, as_json=as_json))
+    run_on(
+        nats, data, partial(show_letters, team=team, agent=agent, since=since, page=Page(limit, after), as_json=as_json)
+    )
 
 
 @app.command()
@@ -64,10 +71,10 @@ def retry(
     """Submit the original message as a new turn and remove the dead letter. Exit code 1 if a retry failed."""
     from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
     from pallas_cli.keep_key import keep_key_if_any
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
 
     if every == (letter is not None):
-        raise Refused("name one LETTER, or pass --all")
+        raise WrongUsage("name one LETTER, or pass --all")
     options = {"as_json": as_json, "key": keep_key_if_any(data)}
     if letter is not None:
         run_on(nats, data, partial(retry_one_letter, name=letter, **options))
@@ -76,8 +83,11 @@ def retry(
 
 
 @app.command()
-def drop(letter: Letter, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def delete(
+    letter: Letter, yes: Yes = False, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """Delete a dead letter and its original message permanently."""
-    from pallas_cli.deadletters.view import drop as drop_one
+    from pallas_cli.deadletters.view import delete_letter
 
-    run_on(nats, data, partial(drop_one, name=letter, as_json=as_json))
+    confirm(f"dead letter {letter} and its original message are deleted", yes=yes, as_json=as_json)
+    run_on(nats, data, partial(delete_letter, name=letter, as_json=as_json))

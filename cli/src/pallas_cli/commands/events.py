@@ -38,7 +38,7 @@ def tail(
     """Print each message of every stream when it is stored, until Ctrl-C. With --json, print its body too."""
     from pallas_cli.events.tail import tail as follow
 
-    run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json))
+    run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json), doing=None)
 
 
 @app.command()
@@ -61,6 +61,7 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Publish recorded messages again on a separate subject, for a dashboard or consumer that missed them.
 
@@ -69,4 +70,4 @@ def replay(
     from pallas_cli.events.replay import replay as publish
 
     options = {"since": since, "until": until, "subject": subject, "fast": speed is Speed.FAST, "to": to}
-    run_on(nats, data, partial(publish, **options, dry_run=dry_run))
+    run_on(nats, data, partial(publish, **options, dry_run=dry_run, as_json=as_json), doing=None)

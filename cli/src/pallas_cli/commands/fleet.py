@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pallas_cli.admin.run import Yes, confirm
-from pallas_cli.broker import DEFAULT_DATA, Data, NatsUrl
-from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.kept_addresses import find_address
+from pallas_cli.options import GatewayUrl, Token
 
 if TYPE_CHECKING:
     from pallas_cli.fleet.calls import FleetCalls
 
 app = typer.Typer(no_args_is_help=True, help="The fleet: coding agents in workspaces of Coder, and their tasks.")
 
-Url = Annotated[
-    str | None, typer.Option(envvar="PALLAS_GATEWAY_URL", help=help_of("Address of the gateway.", "gateway"))
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BEARER",
-        help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-        "PALLAS_TOKEN_FILE with the path of a file.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON; an error, too.")]
 Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
 
 type _Document = dict[str, Any]
@@ -60,19 +49,13 @@ def _ask(
     Raises:
         FleetRefused: the fleet refuses.
     """
-    from pallas_cli.fleet.calls import FleetRefused, progress
+    from pallas_cli.fleet.calls import progress
 
     async def work(fleet: "FleetCalls") -> _Document:
         with progress() as show:
             return await fleet.ask(tool, show=show, **arguments)
 
-    try:
-        answer = _run(url, token, data, work)
-    except FleetRefused as refusal:
-        if as_json and refusal.error is not None:
-            print(json.dumps(refusal.error, ensure_ascii=False))
-            raise typer.Exit(refusal.code) from None
-        raise
+    answer = _run(url, token, data, work)
     if as_json:
         print(json.dumps(answer, indent=2, ensure_ascii=False))
         return None
@@ -80,7 +63,9 @@ def _ask(
 
 
 @app.command("list")
-def list_agents(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_agents(
+    url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """List coding agents with their status and task."""
     from pallas_cli.fleet.show import show_agents
 
@@ -89,7 +74,9 @@ def list_agents(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA,
 
 
 @app.command()
-def show(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def show(
+    agent: Name, url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """Show a coding agent: status, role, project, spec, and what is known of a pull request."""
     from pallas_cli.fleet.show import show_agent
 
@@ -107,7 +94,7 @@ def create(
     role: Annotated[
         str | None, typer.Option(help="Role, as `pallas fleet roles PROJECT` lists it. [default: coder]")
     ] = None,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -124,7 +111,7 @@ def create(
 def start(
     agent: Name,
     task: Annotated[str, typer.Argument(metavar="TEXT", help="What it is to do; - reads it from standard input.")],
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -137,7 +124,9 @@ def start(
 
 
 @app.command()
-def stop(agent: Name, url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def stop(
+    agent: Name, url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+) -> None:
     """Stop the task that a coding agent has."""
     from pallas_cli.plain_text import print_plain
 
@@ -150,7 +139,7 @@ def history(
     agent: Name,
     page: Annotated[int, typer.Option(help="Page, counted from 1. The first has the latest tasks.")] = 1,
     size: Annotated[int, typer.Option(help="Tasks on a page, at most 100.")] = 20,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -167,7 +156,7 @@ def history(
 def delete(
     agent: Name,
     yes: Yes = False,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -181,7 +170,7 @@ def delete(
 
 
 @app.command()
-def projects(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def projects(url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List projects: the templates of Coder."""
     from pallas_cli.fleet.show import show_projects
 
@@ -192,7 +181,7 @@ def projects(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as
 @app.command()
 def roles(
     project: Annotated[str, typer.Argument(help="Project, as `pallas fleet projects` lists it.")],
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -207,7 +196,7 @@ def roles(
 @app.command()
 def watch(
     agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Only this coding agent.")] = None,
-    url: Url = None,
+    url: GatewayUrl = None,
     token: Token = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,

@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import ConsoleUrl, Yes, confirm, run_at_console
+from pallas_cli.admin.run import ConsoleUrl, run_at_console
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(
     no_args_is_help=True, help="Pallas instances that the console knows: their agents and the JWTs of their teams."
@@ -21,11 +23,17 @@ Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="Id of the ins
 
 
 @app.command("list")
-def list_instances(url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_instances(
+    limit: Limit = None,
+    after: After = None,
+    url: ConsoleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List instances with the state of their teams."""
     from pallas_cli.workspaces.instances import show_instances
 
-    run_at_console(url, data, partial(show_instances, as_json=as_json))
+    run_at_console(url, data, partial(show_instances, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
@@ -37,7 +45,7 @@ def show(instance: Instance, url: ConsoleUrl = None, data: Data = DEFAULT_DATA, 
 
 
 @app.command()
-def register(
+def create(
     registry: Annotated[
         str,
         typer.Argument(
@@ -54,10 +62,10 @@ def register(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Register an instance by its registry, and provision its team."""
-    from pallas_cli.workspaces.instances import register_instance
+    """Create the entry of an instance by its registry, and provision its team."""
+    from pallas_cli.workspaces.instances import create_instance
 
-    work = partial(register_instance, url=registry, name=name, team=team, token=_token(token_file), as_json=as_json)
+    work = partial(create_instance, url=registry, name=name, team=team, token=_token(token_file), as_json=as_json)
     run_at_console(url, data, work)
 
 
@@ -144,11 +152,11 @@ def provision_teams(url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: 
 
 
 def _token(path: Path | None) -> str | None:
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
 
     if path is None:
         return None
     try:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path}: {getattr(error, 'strerror', None) or 'is not UTF-8'}") from None
+        raise WrongUsage(f"{path}: {getattr(error, 'strerror', None) or 'is not UTF-8'}") from None

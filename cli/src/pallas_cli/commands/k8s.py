@@ -1,12 +1,15 @@
 """`pallas k8s`: the platform and its teams in a Kubernetes cluster, made of manifests and team folders."""
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pallas_cli.refused import Refused
+from pallas_cli.broker import AsJson
+from pallas_cli.refused import Refused, WrongUsage
+from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
     from pallas_cli.k8s.plan import Planner
@@ -43,12 +46,18 @@ def about() -> None:
 
 
 @app.command()
-def render(folders: Folders, manifests: Manifests, broker: Seeds, claim: Claims = None) -> None:
+def render(
+    folders: Folders, manifests: Manifests, broker: Seeds, claim: Claims = None, as_json: AsJson = False
+) -> None:
     """Print all objects, with the values of Secrets, and ask no cluster. Helm can run this as a post-renderer."""
     import yaml
 
     planner = _planner(folders, manifests, broker, claim, cluster=False)
-    print(yaml.safe_dump_all(planner.plan().objects, sort_keys=False, width=120), end="")
+    objects = planner.plan().objects
+    if as_json:
+        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2))
+    else:
+        print(yaml.safe_dump_all(objects, sort_keys=False, width=120), end="")
 
 
 @app.command()
@@ -59,15 +68,18 @@ def diff(
     claim: Claims = None,
     only_teams: OnlyTeams = False,
     prune: Prune = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what `apply` would change in the cluster. Exit code 1 if anything, 2 if that cannot be told."""
     from pallas_cli.k8s import apply
 
+    planner = _planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)
     try:
-        changes = apply.preview(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune))
+        with shown("asking the cluster"):
+            changes = apply.preview(planner)
     except Refused as error:
-        raise Refused(*error.lines, code=2) from error
-    print(changes, end="")
+        raise WrongUsage(*error.lines) from error  # 1 means that there are changes
+    print(json.dumps({"changed": bool(changes), "diff": changes}) if as_json else changes, end="\n" if as_json else "")
     raise typer.Exit(1 if changes else 0)
 
 
@@ -79,6 +91,7 @@ def apply_all(
     claim: Claims = None,
     only_teams: OnlyTeams = False,
     prune: Prune = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bring the cluster to what manifests and team folders say. The same again changes nothing.
 
@@ -87,8 +100,14 @@ def apply_all(
     """
     from pallas_cli.k8s import apply
 
-    for line in apply.carry_out(_planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)):
-        print(line, end="", flush=True)
+    planner = _planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)
+    done = list[str]()
+    with shown("changing the cluster"):
+        for text in apply.carry_out(planner):
+            done += text.splitlines()
+            print("" if as_json else text, end="", flush=True)
+    if as_json:
+        print(json.dumps({"done": done}, indent=2))
 
 
 def _planner(
@@ -106,7 +125,7 @@ def _planner(
     from pallas_cli.k8s.plan import Planner
 
     if only_teams and prune:
-        raise Refused("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
+        raise WrongUsage("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
     given = sys.stdin.read() if manifests == "-" else ""
     teams = read_folders(folders, dict(_claim(each) for each in claims or ()))
     get = kubectl.get if cluster else _nothing
@@ -116,7 +135,7 @@ def _planner(
 def _claim(given: str) -> tuple[str, str]:
     team, _, name = given.partition("=")
     if not team or not name:
-        raise Refused(f"--claim {given!r} is not TEAM=NAME")
+        raise WrongUsage(f"--claim {given!r} is not TEAM=NAME")
     return team, name
 
 

@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin.run import LifecycleUrl, Yes, confirm, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys of team JWTs and per-turn JWTs.")
 
@@ -14,15 +16,29 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key (`kid`), 
 
 
 @app.command("list")
-def list_keys(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_keys(
+    limit: Limit = None,
+    after: After = None,
+    url: LifecycleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List keys, oldest first, with their purpose and state."""
     from pallas_cli.admin.keys import show_keys
 
-    run_as_admin(url, data, partial(show_keys, as_json=as_json))
+    run_as_admin(url, data, partial(show_keys, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
-def add(
+def show(key: Key, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Show one key, without its secret."""
+    from pallas_cli.admin.keys import show_key
+
+    run_as_admin(url, data, partial(show_key, name=key, as_json=as_json))
+
+
+@app.command()
+def create(
     purpose: Annotated[
         Literal["team", "turn"],
         typer.Argument(help="team: Pallas signs team JWTs with it. turn: Daedalus signs per-turn JWTs with it."),
@@ -36,9 +52,9 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Create a key. The secret of a key for per-turn JWTs is printed once and cannot be shown again."""
-    from pallas_cli.admin.keys import add_key
+    from pallas_cli.admin.keys import create_key
 
-    run_as_admin(url, data, partial(add_key, purpose=purpose, algorithm=algorithm, current=current, as_json=as_json))
+    run_as_admin(url, data, partial(create_key, purpose=purpose, algorithm=algorithm, current=current, as_json=as_json))
 
 
 @app.command()

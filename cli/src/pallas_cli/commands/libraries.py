@@ -6,17 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin.run import (
-    CONSOLE_HELP,
-    LIFECYCLE_HELP,
-    LifecycleUrl,
-    Yes,
-    confirm,
-    one_or_none,
-    run_as_admin,
-)
+from pallas_cli.admin.run import CONSOLE_HELP, LIFECYCLE_HELP, LifecycleUrl, one_or_none, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Libraries, their members and their documents.")
 
@@ -31,6 +25,8 @@ Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="Rol
 @app.command("list")
 def list_libraries(
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="Only libraries of this workspace.")] = None,
+    limit: Limit = None,
+    after: After = None,
     url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -38,11 +34,19 @@ def list_libraries(
     """List libraries with their workspaces."""
     from pallas_cli.admin.libraries import show_libraries
 
-    run_as_admin(url, data, partial(show_libraries, workspace=workspace, as_json=as_json))
+    run_as_admin(url, data, partial(show_libraries, workspace=workspace, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
-def add(
+def show(library: Library, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Show one library."""
+    from pallas_cli.admin.libraries import show_library
+
+    run_as_admin(url, data, partial(show_library, name=library, as_json=as_json))
+
+
+@app.command()
+def create(
     library: Library,
     name: Annotated[str | None, typer.Option(help="Display name. [default: the uid]")] = None,
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="Workspace whose teams can read it.")] = None,
@@ -51,11 +55,11 @@ def add(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Add a library. Adding the same library again changes nothing."""
-    from pallas_cli.admin.libraries import add_library
+    """Create a library. Creating the same library again changes nothing."""
+    from pallas_cli.admin.libraries import create_library
 
     given = {"uid": library, "name": name or library, "workspace": workspace, "owner": owner}
-    run_as_admin(url, data, partial(add_library, **given, as_json=as_json))
+    run_as_admin(url, data, partial(create_library, **given, as_json=as_json))
 
 
 @app.command()
@@ -89,7 +93,7 @@ def move(
 
 
 @app.command()
-def remove(
+def delete(
     library: Library,
     yes: Yes = False,
     url: LifecycleUrl = None,
@@ -97,16 +101,18 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Delete a library with its documents and memberships, and remove it from all tokens."""
-    from pallas_cli.admin.libraries import remove_library
+    from pallas_cli.admin.libraries import delete_library
 
     confirm(f"library {library!r} and its documents are deleted", yes=yes, as_json=as_json)
-    run_as_admin(url, data, partial(remove_library, uid=library, as_json=as_json))
+    run_as_admin(url, data, partial(delete_library, uid=library, as_json=as_json))
 
 
 @app.command()
 def members(
     library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only members of this library.")] = None,
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only memberships of this user.")] = None,
+    limit: Limit = None,
+    after: After = None,
     url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -114,7 +120,7 @@ def members(
     """List users with their roles on libraries."""
     from pallas_cli.admin.libraries import show_members
 
-    run_as_admin(url, data, partial(show_members, library=library, user=user, as_json=as_json))
+    run_as_admin(url, data, partial(show_members, library=library, user=user, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
@@ -195,6 +201,7 @@ def demo(
         ),
     ] = None,
     data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Register the demo team at the console with a library, and write its JWT to the target of the link
     `fastagent.secrets.yaml`.
@@ -205,13 +212,18 @@ def demo(
     import asyncio
     import os
 
+    from pallas_cli.admin.output import print_answer
     from pallas_cli.kept_secrets import find_admin_password
     from pallas_cli.stack.demo_library import Operator, ensure_demo_library
     from pallas_cli.stack.demo_team import prepared_team
 
     team = prepared_team(folder, os.environ)
     if team is None:
-        typer.echo(f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do")
+        print_answer(
+            {"team": None},
+            f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do",
+            as_json=as_json,
+        )
         return
     operator = Operator(
         find_address(lifecycle, data, "team_lifecycle"),
@@ -221,4 +233,5 @@ def demo(
         find_admin_password(data),
     )
     asyncio.run(ensure_demo_library(team, operator))
-    typer.echo(f"team {team.summary.name!r} can read its library")
+    name = team.summary.name
+    print_answer({"team": name}, f"team {name!r} can read its library", as_json=as_json)

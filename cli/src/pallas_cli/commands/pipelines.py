@@ -7,6 +7,8 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.options import Token
+from pallas_cli.paging import After, Limit, Page
 
 if TYPE_CHECKING:
     from pallas_cli.pipelines.api import PipelinesApi
@@ -18,14 +20,6 @@ Ref = Annotated[str, typer.Argument(metavar="REF", help="Name of a stored pipeli
 Url = Annotated[
     str | None,
     typer.Option(envvar="PALLAS_PIPELINES_URL", help=help_of("Address of the pipelines service.", "pipelines")),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BEARER",
-        help="Bearer token. The process list shows it to other users: prefer PALLAS_TOKEN, or PALLAS_TOKEN_FILE with "
-        "the path of a file.",
-    ),
 ]
 
 
@@ -88,10 +82,10 @@ def run(
     """Run a program or a stored pipeline and print its outputs. Ctrl-C ends it. Exit code 1 if it does not complete."""
     from pallas_cli.pipelines.running import run
     from pallas_cli.pipelines.sources import read_inputs
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
 
     if program == inputs == "-":
-        raise Refused("only one of the program and the inputs can be on standard input")
+        raise WrongUsage("only one of the program and the inputs can be on standard input")
     try:
         run(_api(url, token, data), program, read_inputs(inputs, values or ()), as_json=as_json)
     except KeyboardInterrupt:
@@ -99,11 +93,18 @@ def run(
 
 
 @app.command("list")
-def list_pipelines(url: Url = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_pipelines(
+    limit: Limit = None,
+    after: After = None,
+    url: Url = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List stored pipelines: your own and the shared ones."""
     from pallas_cli.pipelines.stored import show_pipelines
 
-    show_pipelines(_api(url, token, data), as_json=as_json)
+    show_pipelines(_api(url, token, data), page=Page(limit, after), as_json=as_json)
 
 
 @app.command()

@@ -5,11 +5,18 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
-from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.completing import complete_agent
+from pallas_cli.kept_addresses import find_address
+from pallas_cli.options import GatewayUrl, Token
 
 
 def rpc(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.")],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.", autocompletion=complete_agent
+        ),
+    ],
     function: Annotated[str, typer.Argument(help="Function of a data agent, or tool of any other agent.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[JSON]", help="Input: a JSON object, or - to read it from standard input.")
@@ -26,17 +33,8 @@ def rpc(
         str | None,
         typer.Option(help="Idempotency key. A call that is repeated with it joins the first one."),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(envvar="PALLAS_GATEWAY_URL", help=help_of("Address of the gateway.", "gateway"))
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BEARER",
-            help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
-            "PALLAS_TOKEN_FILE with the path of a file.",
-        ),
-    ] = None,
+    url: GatewayUrl = None,
+    token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole response on one line: result or error, and meta.")
@@ -49,12 +47,15 @@ def rpc(
     from pallas_cli.data_agents.execute import execute, read_input
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.refused import Refused
+    from pallas_cli.waiting import shown
 
     wanted = {"task_id": task or f"cli-{uuid4().hex[:12]}", "timeout": timeout, "idempotency_key": key}
     meta = {name: value for name, value in wanted.items() if value is not None}
     gateway, bearer = find_address(url, data, "gateway"), find_token(token)
     try:
-        response = execute(gateway, agent, function, read_input(arguments), meta, bearer)
+        given = read_input(arguments)
+        with shown(f"calling {agent}"):
+            response = execute(gateway, agent, function, given, meta, bearer)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     error = response.get("error")
@@ -62,5 +63,5 @@ def rpc(
         print(json.dumps(response, ensure_ascii=False))
         raise typer.Exit(1 if error else 0)
     if error:
-        raise Refused(f"{error['message']} ({error['code']})", code=1)
+        raise Refused(f"{error['message']} ({error['code']})")
     print(json.dumps(response["result"], indent=2, ensure_ascii=False))

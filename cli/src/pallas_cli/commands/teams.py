@@ -5,26 +5,32 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import (
-    LifecycleUrl,
-    Yes,
-    confirm,
-    one_or_none,
-    run_as_admin,
-)
+from pallas_cli.admin.run import LifecycleUrl, one_or_none, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.completing import complete_registered_team
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWTs and their workspaces.")
 
-Team = Annotated[str, typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.")]
+Team = Annotated[
+    str,
+    typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.", autocompletion=complete_registered_team),
+]
 
 
 @app.command("list")
-def list_teams(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_teams(
+    limit: Limit = None,
+    after: After = None,
+    url: LifecycleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List teams with their workspaces, deleted teams too."""
     from pallas_cli.admin.teams import show_teams
 
-    run_as_admin(url, data, partial(show_teams, as_json=as_json))
+    run_as_admin(url, data, partial(show_teams, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """`pallas turns`: turns, read from the turn log."""
 
-import sys
+import json
 from functools import partial
 from typing import Annotated
 
@@ -8,6 +8,8 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.commands.turns_replay import replay
+from pallas_cli.completing import complete_turn
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turn_options import (
     Agent,
@@ -20,7 +22,6 @@ from pallas_cli.turn_options import (
     TurnName,
     TurnNames,
     Until,
-    Yes,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
@@ -104,23 +105,22 @@ def cancel(
     if len(selection.ids) == 1:
         run_on(nats, data, partial(cancel_turn, turn_id=selection.ids[0], as_json=as_json))
     else:
-        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json))
+        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
 
 
 @app.command()
 def forget(
     turns: TurnNames = None,
-    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
+    turn: Annotated[
+        str | None, typer.Option(metavar="ID", help="Forget this turn.", autocompletion=complete_turn)
+    ] = None,
     since: Since = None,
     until: Until = None,
     team: Team = None,
     agent: Agent = None,
     caller: Caller = None,
     state: Ended = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(help="Only this conversation. Alone, no confirmation is needed. The id is the `conversation_id`."),
-    ] = None,
+    conversation: Conversation = None,
     task: Task = None,
     yes: Yes = False,
     nats: NatsUrl = None,
@@ -142,9 +142,11 @@ def forget(
     selection = selection_of(names, others | {"conversation": conversation}, data=data)
     if len(names) == 1 or (conversation is not None and not any(others.values())):
         name, hashed = next(iter(names), None), hash_of(conversation, data)
+        what = f"turn {name}" if name is not None else "all turns of this conversation"
+        confirm(f"the content of {what} is erased", yes=yes, as_json=as_json)
         run_on(nats, data, partial(forget_turns, turn_id=name, conversation=hashed, as_json=as_json))
     else:
-        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json))
+        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
 
 
 @app.command()
@@ -171,24 +173,26 @@ def tail(
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json))
+    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json), doing=None)
 
 
 app.command()(replay)
 
 
 @app.command("keep-key")
-def keep_key(data: Data = DEFAULT_DATA) -> None:
+def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Print the public key to which workers seal what failed turns were asked. Makes the pair unless it exists."""
     from pallas_cli.keep_key import kept_seal_key
 
-    print_plain(kept_seal_key(data))
+    public = kept_seal_key(data)
+    print_plain(json.dumps({"public_key": public}) if as_json else public)
 
 
 @app.command()
 def reconcile(
     turns: Annotated[
-        list[str] | None, typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.")
+        list[str] | None,
+        typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.", autocompletion=complete_turn),
     ] = None,
     decide: Annotated[
         str | None,
@@ -200,7 +204,7 @@ def reconcile(
     release: Annotated[
         bool, typer.Option("--release", help="Take turns again. Every turn of the backup has to be decided.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before turns are to be executed.")] = False,
+    yes: Yes = False,
     by: Annotated[str | None, typer.Option(help="Who decides. [default: your account and machine]")] = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
@@ -210,19 +214,17 @@ def reconcile(
 
     Until then no turn is executed. Each decision is stored in the log.
     """
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
     from pallas_cli.turns import reconcile as work
 
     words: dict[str, work.Word] = {each: each for each in work.WORDS}
     word = words.get(decide or "")
     if decide is not None and word is None:
-        raise Refused(f"--decide {decide!r} is not one of {', '.join(work.WORDS)}")
+        raise WrongUsage(f"--decide {decide!r} is not one of {', '.join(work.WORDS)}")
     if (word is not None) != bool(turns or everything) or (turns and everything):
-        raise Refused("pass --decide together with the turns, or with --all")
-    if word == "run" and not yes:
-        if as_json or not sys.stdin.isatty():
-            raise Refused("--decide run executes turns whose effects may have happened already: pass --yes")
-        typer.confirm("Effects of these turns may have happened already. Execute them?", abort=True, err=True)
+        raise WrongUsage("pass --decide together with the turns, or with --all")
+    if word == "run":
+        confirm("these turns are executed, whose effects may have happened already", yes=yes, as_json=as_json)
     if word is not None:
         deciding = partial(
             work.decide_about, names=turns or (), word=word, everything=everything, by=by, as_json=as_json

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.confirming import Yes
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turn_options import Caller, Conversation, Since, Task, Team, TurnNames, Until, Yes
+from pallas_cli.turn_options import Caller, Conversation, Since, Task, Team, TurnNames, Until
 
 if TYPE_CHECKING:
     from pallas_bus.transport.connection import Bus
@@ -55,7 +56,7 @@ def replay(
     is run. Exit code 1 if a new turn does not complete.
     """
     from pallas_cli.rates import rate_of
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import WrongUsage
     from pallas_cli.turns.replay_many import Wish, replay_many
     from pallas_cli.turns.selection import check_model, selection_of
 
@@ -64,11 +65,11 @@ def replay(
     given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
     selection = selection_of(turns or (), given, data=data)
     check_model(model)
-    on = partial(run_on, nats, data)
+    on = partial(run_on, nats, data, doing=None)
     if single:
         _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
     elif compare:
-        raise Refused("--compare is for one turn")
+        raise WrongUsage("--compare is for one turn")
     else:
         wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
         on(partial(replay_many, selection=selection, wish=wish))

@@ -50,9 +50,11 @@ def up(
     """Start the whole platform on this machine, send a first turn, and run until Ctrl-C."""
     from rich.console import Console
 
+    from pallas_cli.embedded.binaries import require_services
     from pallas_cli.stack.options import StackOptions
     from pallas_cli.stack.run import run_stack
 
+    require_services()
     options = StackOptions(
         data=data,
         teams=tuple(teams or ()),

@@ -7,6 +7,7 @@ import typer
 
 from pallas_cli.admin.run import LifecycleUrl, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Users, the owners of opaque tokens.")
 
@@ -14,19 +15,33 @@ User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
 @app.command("list")
-def list_users(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_users(
+    limit: Limit = None,
+    after: After = None,
+    url: LifecycleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List users and whether they are active."""
     from pallas_cli.admin.users import show_users
 
-    run_as_admin(url, data, partial(show_users, as_json=as_json))
+    run_as_admin(url, data, partial(show_users, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()
-def add(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Add a user. An existing user is not changed."""
-    from pallas_cli.admin.users import add_user
+def show(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Show one user."""
+    from pallas_cli.admin.users import show_user
 
-    run_as_admin(url, data, partial(add_user, name=user, as_json=as_json))
+    run_as_admin(url, data, partial(show_user, name=user, as_json=as_json))
+
+
+@app.command()
+def create(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+    """Create a user. An existing user is not changed."""
+    from pallas_cli.admin.users import create_user
+
+    run_as_admin(url, data, partial(create_user, name=user, as_json=as_json))
 
 
 @app.command()

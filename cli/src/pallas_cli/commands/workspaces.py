@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import ConsoleUrl, Yes, confirm, run_at_console
+from pallas_cli.admin.run import ConsoleUrl, run_at_console
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Workspaces of the console, and the teams attached to them.")
 
@@ -15,11 +17,17 @@ Instances = Annotated[list[str], typer.Argument(metavar="INSTANCE...", help="Ids
 
 
 @app.command("list")
-def list_workspaces(url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_workspaces(
+    limit: Limit = None,
+    after: After = None,
+    url: ConsoleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
     """List workspaces with the teams attached to them."""
     from pallas_cli.workspaces.spaces import show_workspaces
 
-    run_at_console(url, data, partial(show_workspaces, as_json=as_json))
+    run_at_console(url, data, partial(show_workspaces, page=Page(limit, after), as_json=as_json))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Sets, lists and removes budgets: what teams and callers may spend on models in a day."""
+"""Sets, shows and deletes budgets: what teams and callers may spend on models in a day."""
 
 import json
 from collections.abc import Iterator
@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import delete, get_entries, put, snapshot
 from pallas_cli.costs.report import cost_text, document_of
+from pallas_cli.paging import Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import GrantedBudget, Spending, day_of, granted_budget, total_of
 from pallas_contracts.errors import Rejected
@@ -18,6 +19,7 @@ from pallas_contracts.ids import is_token
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, caller_token
 
+_HEADERS = ("budget", "a day", "tokens today", "cost today")
 _TYPES: tuple[str, ...] = get_args(Principal.model_fields["type"].annotation)
 
 
@@ -40,29 +42,23 @@ def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
         Refused: they do not name exactly one.
     """
     if sum(given is not None for given in (team, caller, every)) != 1:
-        raise Refused("pass one of --team, --caller and --every")
+        raise WrongUsage("pass one of --team, --caller and --every")
     if team is not None:
         if not is_token(team):
-            raise Refused(f"--team {team!r} is not the name of a team")
+            raise WrongUsage(f"--team {team!r} is not the name of a team")
         return Whose("team", team)
     if caller is not None:
         kind, _, name = caller.partition(":")
         if kind not in _TYPES or not name:
-            raise Refused(f"--caller {caller!r} is not TYPE:ID with one of the types {', '.join(_TYPES)}")
+            raise WrongUsage(f"--caller {caller!r} is not TYPE:ID with one of the types {', '.join(_TYPES)}")
         return Whose("caller", caller_token(caller), caller)
     if every not in ("team", "caller"):
-        raise Refused(f"--every {every!r} is not one of team, caller")
+        raise WrongUsage(f"--every {every!r} is not one of team, caller")
     return Whose("every", every)
 
 
 async def set_budget(
-    bus: Bus,
-    *,
-    whose: Whose,
-    tokens_per_day: int | None,
-    money_per_day: float | None,
-    currency: str,
-    as_json: bool = False,
+    bus: Bus, *, whose: Whose, tokens_per_day: int | None, money_per_day: float | None, currency: str, as_json: bool
 ) -> None:
     """Set a budget in place of the one before, and warn if its money is in a currency that nothing is paid in.
 
@@ -70,7 +66,7 @@ async def set_budget(
         Refused: the budget is invalid, or has no limit.
     """
     if tokens_per_day is None and money_per_day is None:
-        raise Refused("pass --tokens-per-day, --money-per-day or both")
+        raise WrongUsage("pass --tokens-per-day, --money-per-day or both")
     try:
         budget = granted_budget(
             kind=whose.kind,
@@ -85,7 +81,7 @@ async def set_budget(
         raise Refused(error.message) from error
     await put(bus, BUDGETS, budget, kind=whose.kind, name=whose.name)
     if as_json:
-        print(json.dumps(budget.model_dump(mode="json"), ensure_ascii=False))
+        print(json.dumps(budget.model_dump(mode="json"), indent=2, ensure_ascii=False))
     else:
         print_plain(f"{whose}: {_limits(budget)} a day")
     paid = {each for entry in (await snapshot(bus, SPENDING)).values() for each in entry.money}
@@ -93,32 +89,56 @@ async def set_budget(
         print_plain(f"warning: models are paid in {', '.join(sorted(paid))}: nothing counts for {currency}", err=True)
 
 
-async def remove_budget(bus: Bus, *, whose: Whose, as_json: bool = False) -> None:
-    """Remove a budget.
+async def delete_budget(bus: Bus, *, whose: Whose, as_json: bool) -> None:
+    """Delete a budget.
 
     Raises:
         Refused: there is none.
     """
-    if f"{whose.kind}.{whose.name}" not in await _budgets(bus):
-        raise Refused(f"there is no budget of {whose}")
+    budget = await _budget_of(bus, whose)
     await delete(bus, BUDGETS, kind=whose.kind, name=whose.name)
     if as_json:
-        print(json.dumps({"kind": whose.kind, "name": whose.name, "caller": whose.caller, "removed": True}))
+        print(json.dumps({**budget.model_dump(mode="json"), "deleted": True}, indent=2, ensure_ascii=False))
     else:
         print_plain(f"{whose}: no budget")
 
 
-async def show_budgets(bus: Bus, *, as_json: bool) -> None:
-    """Print all budgets that operators have set, with what was spent of them today."""
-    budgets, today = await _budgets(bus), day_of(utc_now())
-    spent = [entry for entry in (await snapshot(bus, SPENDING)).values() if entry.day == today]
-    rows = [(budget, _spent(budget, spent)) for _, budget in sorted(budgets.items())]
+async def _budget_of(bus: Bus, whose: Whose) -> GrantedBudget:
+    budget = (await _budgets(bus)).get(f"{whose.kind}.{whose.name}")
+    if budget is None:
+        raise Refused(f"there is no budget of {whose}", word="not_found")
+    return budget
+
+
+async def show_budget(bus: Bus, *, whose: Whose, as_json: bool) -> None:
+    """Print one budget, with what was spent of it today.
+
+    Raises:
+        Refused: there is none.
+    """
+    row = (budget := await _budget_of(bus, whose)), _spent(budget, await _today(bus))
+    if as_json:
+        print(json.dumps(_document(*row), indent=2, ensure_ascii=False))
+    else:
+        print_table(_HEADERS, [_cells(*row)])
+
+
+async def _today(bus: Bus) -> list[Spending]:
+    today = day_of(utc_now())
+    return [entry for entry in (await snapshot(bus, SPENDING)).values() if entry.day == today]
+
+
+async def show_budgets(bus: Bus, *, page: Page, as_json: bool) -> None:
+    """Print budgets that operators have set, with what was spent of them today."""
+    budgets = page.cut([budget for _, budget in sorted((await _budgets(bus)).items())], _name)
+    spent = await _today(bus)
+    rows = [(budget, _spent(budget, spent)) for budget in budgets]
     if as_json:
         print(json.dumps([_document(*row) for row in rows], indent=2, ensure_ascii=False))
     elif not rows:
         print_plain("No budgets are set.")
     else:
-        print_table(["budget", "a day", "tokens today", "cost today"], (_cells(*row) for row in rows))
+        print_table(_HEADERS, (_cells(*row) for row in rows))
 
 
 async def _budgets(bus: Bus) -> dict[str, GrantedBudget]:
@@ -140,10 +160,13 @@ def _document(budget: GrantedBudget, spent: Spending | None) -> dict[str, Any]:
     return {**document, "today": document_of(spent) if spent is not None else None}
 
 
+def _name(budget: GrantedBudget) -> str:
+    return f"{budget.kind} {budget.caller or budget.name}"
+
+
 def _cells(budget: GrantedBudget, spent: Spending | None) -> list[str]:
-    name = f"{budget.kind} {budget.caller or budget.name}"
     used = [f"{spent.tokens:,}", cost_text(spent)] if spent is not None else ["-", "-"]
-    return [name, _limits(budget), *used]
+    return [_name(budget), _limits(budget), *used]
 
 
 def _limits(budget: GrantedBudget) -> str:

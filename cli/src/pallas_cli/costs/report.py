@@ -12,7 +12,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.moments import since_words, span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
 from pallas_teams import TeamFaults
@@ -45,7 +45,7 @@ async def show_costs(
         Refused: an option is invalid.
     """
     if by not in NAMES:
-        raise Refused(f"--by {by!r} is not one of {', '.join(NAMES)}")
+        raise WrongUsage(f"--by {by!r} is not one of {', '.join(NAMES)}")
     begin, end = span_of(since, until)
     table = _prices(prices)
     sums = await _sums(bus, NAMES[by], begin, end, team, caller, table)

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused, WrongUsage
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.strict_json import loads
 
@@ -23,9 +23,9 @@ def read_input(text: str) -> dict[str, Any]:
     try:
         value = loads(sys.stdin.buffer.read() if text == "-" else os.fsencode(text))
     except Rejected as error:
-        raise Refused(f"the input is not JSON: {error.message}") from error
+        raise WrongUsage(f"the input is not JSON: {error.message}") from error
     if not isinstance(value, dict):
-        raise Refused("the input must be a JSON object")
+        raise WrongUsage("the input must be a JSON object")
     return value
 
 
@@ -48,7 +48,7 @@ def execute(
         response = _post(url, request, token)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
-        raise Refused(f"the gateway at {gateway} cannot be reached: {reason}", code=1) from error
+        raise NotReachable(f"the gateway at {gateway} cannot be reached: {reason}") from error
     try:
         answer = response.json()
     except ValueError:
@@ -57,7 +57,7 @@ def execute(
         case {"jsonrpc": "2.0", "result": _} | {"jsonrpc": "2.0", "error": {"code": _, "message": _}}:
             return {**answer}
         case _:
-            raise Refused(f"{url} answers with HTTP status {response.status_code}, but not as a gateway", code=1)
+            raise Refused(f"{url} answers with HTTP status {response.status_code}, but not as a gateway")
 
 
 def _post(url: str, request: dict[str, Any], token: str | None) -> httpx.Response:

@@ -65,7 +65,7 @@ async def retry_every_letter(
     elif not rows:
         print_plain(none_found(since))
     if refused := [row["refused"] for row in rows if row["refused"]]:
-        raise Refused(*refused, code=1)
+        raise Refused(*refused)
 
 
 async def _retry(bus: Bus, name: str, key: OpenKey | None) -> str:
@@ -75,7 +75,7 @@ async def _retry(bus: Bus, name: str, key: OpenKey | None) -> str:
         await drop_letter(bus, letter)
     except PallasError as error:
         message = f"{name}: turn {new} was submitted, but the letter could not be removed: {error.message}"
-        raise Refused(message, code=1) from error
+        raise Refused(message) from error
     return new
 
 
@@ -92,7 +92,7 @@ async def _submit(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, k
     try:
         await submit(bus, await offload_request(bus, request))
     except PallasError as error:
-        raise Refused(f"{letter.letter}: {error.code}: {error.message}; you can retry it", code=1) from error
+        raise Refused(f"{letter.letter}: {error.code}: {error.message}; you can retry it") from error
     return request.turn_id
 
 
@@ -107,9 +107,9 @@ async def _as_new_turn(
     try:
         asked = await _asked(bus, letter, original, key)
     except (Rejected, NotFound) as error:
-        raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
+        raise Refused(f"{letter.letter}: {error.code}: {error.message}") from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
-        raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists", code=1)
+        raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists")
     # The new turn has no idempotency key, so it needs no digest; what was left of a budget then does not hold now.
     changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "operator": OPERATOR}
     return asked.model_copy(update=changes | {"digest": None, "allowance": None, "requested_at": utc_now()})

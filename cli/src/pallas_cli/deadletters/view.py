@@ -1,4 +1,4 @@
-"""Dead letters: listed, shown and dropped."""
+"""Dead letters: listed, shown and deleted."""
 
 import base64
 import json
@@ -12,6 +12,7 @@ from pallas_bus.turnlog.dead_letters import (
     read_letters,
 )
 from pallas_cli.moments import moment_of, since_words
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
@@ -29,7 +30,7 @@ async def letters_of(bus: Bus, *, team: str | None, agent: str | None, since: st
     try:
         return await read_letters(bus, since=moment, team=team, agent=agent)
     except Rejected as error:
-        raise Refused(error.message, code=1) from error
+        raise Refused(error.message) from error
 
 
 async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None]:
@@ -41,15 +42,18 @@ async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | Non
     try:
         found = await read_letter(bus, name)
     except Rejected as error:
-        raise Refused(error.message, code=1) from error
+        raise Refused(error.message) from error
     if found is None:
-        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows all dead letters", code=1)
+        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows all dead letters")
     return found
 
 
-async def show_letters(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
+async def show_letters(
+    bus: Bus, *, team: str | None, agent: str | None, since: str, page: Page = WHOLE, as_json: bool
+) -> None:
     """Print the letters that match, the newest last."""
-    letters = await letters_of(bus, team=team, agent=agent, since=since)
+    found = await letters_of(bus, team=team, agent=agent, since=since)
+    letters = page.cut(found, lambda kept: kept.letter.letter)
     rows = [_row(kept.letter) | {"original": kept.has_original, "sealed": kept.is_sealed} for kept in letters]
     if as_json:
         print(json.dumps(rows, indent=2))
@@ -137,7 +141,7 @@ def _original(original: DeadOriginal | None, *, content: bool) -> dict[str, Any]
     return {"bytes": len(raw), "headers": original.headers, **content_of}
 
 
-async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
+async def delete_letter(bus: Bus, name: str, *, as_json: bool) -> None:
     """Delete a letter and its original message.
 
     Raises:
@@ -146,6 +150,6 @@ async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
     letter, _ = await letter_of(bus, name)
     await drop_letter(bus, letter)
     if as_json:
-        print(json.dumps({"letter": name, "dropped": True}))
+        print(json.dumps({"letter": name, "deleted": True}))
     else:
-        print_plain(f"Dropped {name}.")
+        print_plain(f"Deleted {name}.")

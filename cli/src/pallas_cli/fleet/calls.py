@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pallas_cli.plain_text import plain_line
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 
 if TYPE_CHECKING:
@@ -21,11 +21,7 @@ ENDPOINT = "/teams/fleet/mcp/fleet"
 
 
 class FleetRefused(Refused):
-    """The fleet refuses a call. `error` is its object of error, message and details, if it has sent one."""
-
-    def __init__(self, *lines: str, error: Document | None = None) -> None:
-        super().__init__(*lines, code=1)
-        self.error = error
+    """The fleet refuses a call, with its own code and details if it has sent them."""
 
 
 @dataclass
@@ -59,9 +55,9 @@ class FleetCalls:
             raise FleetRefused(f"{self.url} answers, but not as a fleet")
         return document
 
-    def _unreachable(self, error: CallFailed) -> FleetRefused:
+    def _unreachable(self, error: CallFailed) -> Refused:
         if error.code == "unreachable":
-            return FleetRefused(
+            return NotReachable(
                 f"the gateway at {self.url} cannot be reached; is `pallas up` running? "
                 "(--url and --data select another one)"
             )
@@ -107,7 +103,7 @@ def _refused(text: str, error: Document | None) -> FleetRefused:
     details: Document = error["details"] if isinstance(error.get("details"), dict) else {}
     more = [f"  {each}" for each in _faults(details)]
     status = f" ({details['status']})" if "status" in details else ""
-    return FleetRefused(f"{error['message']}{status}", *more, error=error)
+    return FleetRefused(f"{error['message']}{status}", *more, word=error.get("error"), details=details)
 
 
 def _faults(details: Document) -> list[str]:

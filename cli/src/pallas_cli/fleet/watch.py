@@ -48,7 +48,7 @@ class Watch:
         """Print what has changed in the statuses."""
         try:
             agents = (await self.fleet.ask("list_agents"))["agents"]
-        except FleetRefused as error:
+        except Refused as error:
             if first:
                 raise
             self._troubled(error.lines[0])

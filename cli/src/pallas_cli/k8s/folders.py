@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pallas_cli.k8s.hosted import HostedTeam, slug_of
 from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata, secret
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_teams import SECRETS_FILE, TeamFaults, TeamFolder, folder_files, load_teams
 from pallas_teams.providers import PROVIDERS
 
@@ -70,7 +70,7 @@ def read_folders(folders: Sequence[Path], claims: Mapping[str, str]) -> list[Tea
     except TeamFaults as error:
         raise Refused(*map(str, error.faults)) from error
     if unknown := claims.keys() - {team.name for team in found}:
-        raise Refused(f"a claim is given for {', '.join(sorted(unknown))}, of which there is no folder")
+        raise WrongUsage(f"a claim is given for {', '.join(sorted(unknown))}, of which there is no folder")
     return [_team(each, claims.get(each.name)) for each in found]
 
 

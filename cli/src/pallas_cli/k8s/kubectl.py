@@ -78,7 +78,7 @@ def kubectl(*words: str, given: str = "", accepted: Sequence[int] = (0,)) -> str
     code, said, wrong = asyncio.run(_run(words, given.encode()))
     errors = [line for line in wrong.splitlines() if line.strip() and not line.startswith("Warning:")]
     if code not in accepted or (code and (errors or not said)):
-        raise Refused(f"kubectl {words[0]} failed:", *_told(errors or wrong.splitlines()), code=1)
+        raise Refused(f"kubectl {words[0]} failed:", *_told(errors or wrong.splitlines()))
     return said
 
 
@@ -91,7 +91,7 @@ async def _run(words: Sequence[str], given: bytes) -> tuple[int | None, str, str
     try:
         process = await asyncio.create_subprocess_exec("kubectl", *words, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except FileNotFoundError as error:
-        raise Refused("kubectl is not installed, or not on PATH") from error
+        raise Refused("kubectl is not installed, or not on PATH", word="not_installed") from error
     said, wrong = await process.communicate(given)
     return process.returncode, said.decode(), wrong.decode()
 

@@ -15,7 +15,7 @@ from pallas_cli.k8s.hosted import HostedTeam, check_names, slug_of
 from pallas_cli.k8s.objects import FOR_EACH, TEAM, Object, metadata, secret
 from pallas_cli.k8s.stamp import stamped
 from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 
 _SEED = "agent-worker-nats-seed"
 
@@ -70,7 +70,7 @@ class Planner:
     def _namespace(self) -> str:
         found = {each["metadata"].get("namespace", "default") for each in self.manifests if _for_each_team(each)}
         if len(found) != 1:
-            raise Refused(
+            raise WrongUsage(
                 "the manifests have no workers: give an overlay of deploy/k8s, or what `helm template` prints"
             )
         return found.pop()
@@ -101,7 +101,7 @@ class Planner:
             workers = [user for user in map(worker_user, seeds) if folder.has(user)]
             return known | folder.keys([*(user.name for user in broker_users(())), SYSTEM, *workers])
         if before is None:
-            raise Refused(
+            raise WrongUsage(
                 "the cluster does not know the broker's users yet: name the folder in which `make secrets` keeps their "
                 "seeds (--broker deploy)"
             )

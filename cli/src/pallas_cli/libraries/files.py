@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 
 ENDINGS = (".md", ".markdown", ".txt", ".text", ".pdf")
 """Endings of files that library-search can read."""
@@ -38,9 +38,9 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
             elif documents.setdefault(name, file).resolve() != file.resolve():
                 faults.append(f"{file} and {documents[name]} would both get the path {name!r}")
     if faults:
-        raise Refused(*faults)
+        raise WrongUsage(*faults)
     if not documents:
-        raise Refused("no documents found; supported files end in " + ", ".join(ENDINGS))
+        raise WrongUsage("no documents found; supported files end in " + ", ".join(ENDINGS))
     return FoundFiles(documents, tuple(skipped))
 
 

@@ -16,7 +16,7 @@ import httpx
 
 from pallas_cli.libraries.files import FoundFiles
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused
 
 AT_ONCE = 4
 TRIES = 4
@@ -122,7 +122,7 @@ async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -
             answer = await http.put(route, params=query, content=content)
         except httpx.HTTPError as error:
             why = f"cannot be reached ({type(error).__name__}); --url and --data select another stack"
-            raise Refused(f"library-search at {target.url} {why}", code=1) from error
+            raise NotReachable(f"library-search at {target.url} {why}") from error
         if answer.status_code != 503 or left == 1:
             return _outcome(target, path, answer)
         await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
@@ -136,14 +136,14 @@ def _outcome(target: Target, path: str, answer: httpx.Response) -> Outcome:
             return Outcome(path, body["status"], body["document"], body["chunks"])
         sentence, code = body["error"], body.get("code")
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{target.url} answers {answer.status_code}, but it is not library-search", code=1) from error
+        raise Refused(f"{target.url} answers {answer.status_code}, but it is not library-search") from error
     match answer.status_code, code:
         case 401, _:
-            raise Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
+            raise Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)")
         case 404, "no_library":
-            raise Refused(sentence, code=1)
+            raise Refused(sentence)
         case 404 | 405, _:
-            raise Refused(f"{target.url} is not library-search", code=1)
+            raise Refused(f"{target.url} is not library-search")
         case _:
             return Outcome(path, "failed", error=sentence)
 

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import httpx
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.waiting import shown
 
 type Document = dict[str, Any]
 
@@ -73,9 +74,10 @@ class PipelinesApi:
     def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         url = f"{self.url.rstrip('/')}{path}"
         try:
-            answer = httpx.request(
-                method, url, headers=self._headers(), timeout=_SECONDS, verify=self._verify, **request
-            )
+            with shown("asking the pipelines service"):
+                answer = httpx.request(
+                    method, url, headers=self._headers(), timeout=_SECONDS, verify=self._verify, **request
+                )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._not_reached(error) from error
         return self._accepted(answer)
@@ -86,7 +88,7 @@ class PipelinesApi:
             return answer
         match _json(answer):
             case {"message": str(message)}:
-                raise Refused(message, code=1)
+                raise Refused(message)
             case dict() if answer.status_code == _BAD_REQUEST:
                 return answer
             case _:
@@ -101,13 +103,12 @@ class PipelinesApi:
 
     def _not_ours(self, answer: httpx.Response) -> Refused:
         said = f"{self.url} answers with HTTP status {answer.status_code}"
-        return Refused(f"{said}, but not as the pipelines service", code=1)
+        return Refused(f"{said}, but not as the pipelines service")
 
-    def _not_reached(self, error: Exception) -> Refused:
-        return Refused(
+    def _not_reached(self, error: Exception) -> NotReachable:
+        return NotReachable(
             f"the pipelines service at {self.url} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-            "(--url and --data select another stack)",
-            code=1,
+            "(--url and --data select another stack)"
         )
 
 

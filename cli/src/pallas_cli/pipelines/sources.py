@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.strict_json import loads
 
@@ -46,7 +46,7 @@ def read_inputs(file: str | None, values: Iterable[str]) -> dict[str, Any]:
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
-            raise Refused(f"{value!r}: write an input as NAME=VALUE")
+            raise WrongUsage(f"{value!r}: write an input as NAME=VALUE")
         try:
             inputs[name] = loads(text)
         except Rejected:
@@ -58,9 +58,9 @@ def _object(file: str) -> dict[str, Any]:
     try:
         value = loads(_read(file, "the inputs"))
     except Rejected as error:
-        raise Refused(f"the inputs are not JSON: {error.message}") from error
+        raise WrongUsage(f"the inputs are not JSON: {error.message}") from error
     if not isinstance(value, dict):
-        raise Refused("the inputs must be a JSON object")
+        raise WrongUsage("the inputs must be a JSON object")
     return value
 
 
@@ -69,6 +69,6 @@ def _read(file: str, name: str) -> str:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
     except OSError as error:
-        raise Refused(f"{file}: {error.strerror}") from error
+        raise WrongUsage(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refused(f"{name}: is not UTF-8") from error
+        raise WrongUsage(f"{name}: is not UTF-8") from error

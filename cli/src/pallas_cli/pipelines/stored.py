@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
 from pallas_cli.pipelines.programs import print_json, print_signature
 from pallas_cli.plain_table import print_table
@@ -11,9 +12,10 @@ from pallas_cli.refused import Refused
 _HASH = 12
 
 
-def show_pipelines(api: PipelinesApi, *, as_json: bool) -> None:
+def show_pipelines(api: PipelinesApi, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print the pipelines that the caller may see."""
     answer = api.get("pipelines")
+    answer["pipelines"] = page.cut(parts(answer, "pipelines"), _name)
     rows = [
         (_name(each), each.get("structuralHash", "")[:_HASH], _typed(each, "inputs"), _typed(each, "outputs"))
         for each in parts(answer, "pipelines")

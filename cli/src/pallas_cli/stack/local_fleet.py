@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_cli.refused import Refused
+from pallas_cli.refused import WrongUsage
 
 LOCAL, PROGRAM, PASS = "PALLAS_FLEET_LOCAL", "PALLAS_FLEET_PROGRAM", "PALLAS_FLEET_PASS"
 _STABLE_SECONDS = 2.0
@@ -40,14 +40,14 @@ def local_fleet(environ: Mapping[str, str]) -> LocalFleet | None:
     """
     wanted = (environ.get(LOCAL) or "false").lower()
     if wanted not in ("true", "false"):
-        raise Refused(f"{LOCAL} has to be true or false")
+        raise WrongUsage(f"{LOCAL} has to be true or false")
     program, names = environ.get(PROGRAM) or "", environ.get(PASS) or ""
     if wanted == "false":
         if program or names:
-            raise Refused(f"{PROGRAM if program else PASS} needs {LOCAL}=true")
+            raise WrongUsage(f"{PROGRAM if program else PASS} needs {LOCAL}=true")
         return None
     if environ.get("PALLAS_CODER_URL"):
-        raise Refused(f"{LOCAL} runs agents without a Coder, and PALLAS_CODER_URL names one: set only one of them")
+        raise WrongUsage(f"{LOCAL} runs agents without a Coder, and PALLAS_CODER_URL names one: set only one of them")
     return LocalFleet(_command(program), _passed(names, environ))
 
 
@@ -56,12 +56,12 @@ def _command(program: str) -> tuple[str, ...]:
     try:
         words = shlex.split(program)
     except ValueError as error:
-        raise Refused(f"{PROGRAM} is no command: {error}") from None
+        raise WrongUsage(f"{PROGRAM} is no command: {error}") from None
     if not words:
         return ()
     found = shutil.which(words[0])
     if found is None:
-        raise Refused(f"{PROGRAM}: there is no program {words[0]!r}")
+        raise WrongUsage(f"{PROGRAM}: there is no program {words[0]!r}")
     return (str(Path(found).absolute()), *words[1:])
 
 
@@ -69,5 +69,5 @@ def _passed(names: str, environ: Mapping[str, str]) -> dict[str, str]:
     wanted = [name for name in map(str.strip, names.split(",")) if name]
     missing = [name for name in wanted if name not in environ]
     if missing:
-        raise Refused(f"{PASS}: {', '.join(missing)} is not set")
+        raise WrongUsage(f"{PASS}: {', '.join(missing)} is not set")
     return {name: environ[name] for name in wanted}

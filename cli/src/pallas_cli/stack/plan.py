@@ -6,7 +6,7 @@ from pathlib import Path
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
-from pallas_cli.kept_addresses import Part
+from pallas_cli.parts import Part
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import without_user
 from pallas_cli.stack.demo_servers import DemoServers

@@ -15,7 +15,7 @@ from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
@@ -48,10 +48,10 @@ def filter_of(
             if value is not None:
                 check_token(value, f"--{name}")
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     known: dict[str, State] = {each: each for each in STATES}
     if state is not None and state not in known:
-        raise Refused(f"--state {state!r} is not one of {', '.join(STATES)}")
+        raise WrongUsage(f"--state {state!r} is not one of {', '.join(STATES)}")
     return TurnFilter(
         team,
         agent,
@@ -93,6 +93,8 @@ async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool)
     found = await find_replays(bus, turns)
     spent = await for_each(turns, lambda turn: turn_spending(bus, turn.ref), at_once=_AT_ONCE)
     rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
+    if len(rows) == limit and rows[0]["requested_at"]:
+        print_plain(f"more: --until {rows[0]['requested_at']}", err=True)
     if as_json:
         print(
             json.dumps([{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)], indent=2)
@@ -126,7 +128,7 @@ async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:
     try:
         turn = await read_turn(bus, turn_id)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     if turn is None:
         raise Refused(f"the log has no turn {turn_id!r}")
     return turn

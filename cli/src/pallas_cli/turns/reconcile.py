@@ -49,14 +49,14 @@ async def decide_about(
     """
     hold, _ = await _hold(bus)
     if hold is not None and not hold.complete:
-        raise Refused(f"the restore of {hold.backup} has not finished: repeat it first", code=1)
+        raise Refused(f"the restore of {hold.backup} has not finished: repeat it first")
     chosen = _choose(await find_unsettled(bus, hold), names, everything=everything)
     done = list[str]()
     for each in chosen:
         try:
             await decide(bus, each.opened, _decision(each, word, hold, by))
         except PallasError as error:
-            raise Refused(f"{error.message}; decided before it: {len(done)}", code=1) from error
+            raise Refused(f"{error.message}; decided before it: {len(done)}") from error
         done.append(each.turn.turn_id)
         if not as_json:
             print_plain(f"{each.turn.turn_id}: {word}")
@@ -72,11 +72,11 @@ async def release(bus: Bus, *, by: str | None, as_json: bool) -> None:
     """
     hold, position = await _hold(bus)
     if hold is None or not hold.active:
-        raise Refused("no restore holds turns; an executor may be held by its own PALLAS_HOLD", code=1)
+        raise Refused("no restore holds turns; an executor may be held by its own PALLAS_HOLD")
     if not hold.complete:
-        raise Refused(f"the restore of {hold.backup} has not finished: repeat it first", code=1)
+        raise Refused(f"the restore of {hold.backup} has not finished: repeat it first")
     if left := [each.turn.turn_id for each in await find_unsettled(bus, hold) if each.is_open]:
-        raise Refused(*(f"turn {turn} is still to be decided" for turn in left), code=1)
+        raise Refused(*(f"turn {turn} is still to be decided" for turn in left))
     released = hold.model_copy(update={"released_at": utc_now(), "released_by": _who(by)})
     await put(bus, HOLDS, released, after=position, hold=RESTORE_HOLD)
     if as_json:
@@ -130,7 +130,7 @@ def _choose(turns: Sequence[Unsettled], names: Sequence[str], *, everything: boo
         return [each for each in turns if each.is_open]
     known = {each.turn.turn_id: each for each in turns}
     if strange := [name for name in names if name not in known]:
-        raise Refused(*(f"turn {name} is not one of the backup without an outcome" for name in strange), code=1)
+        raise Refused(*(f"turn {name} is not one of the backup without an outcome" for name in strange))
     return [known[name] for name in names]
 
 

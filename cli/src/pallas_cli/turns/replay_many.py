@@ -12,10 +12,10 @@ from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import choose_replays
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
+from pallas_cli.confirming import confirm_after
 from pallas_cli.keep_key import find_keep_key
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.confirming import confirm
 from pallas_cli.turns.replay_preview import facts_of, preview_of
 from pallas_cli.turns.replay_run import ReplayRun
 from pallas_cli.turns.selection import ENDED, Selection, select
@@ -48,7 +48,7 @@ async def replay_many(bus: Bus, selection: Selection, wish: Wish) -> None:
     turns = await select(bus, _failed_by_default(selection), ENDED)
     choice = await choose_replays(bus, turns, model=wish.model, operator=OPERATOR)
     confirmed = wish.confirmed or not choice.turns
-    confirm(preview_of(choice, wish.rate), "Execute them again?", yes=confirmed, as_json=wish.as_json)
+    confirm_after(preview_of(choice, wish.rate), "these turns are executed again", yes=confirmed, as_json=wish.as_json)
     key = find_keep_key(wish.data) if any(turn.turn_id in choice.sealed for turn in choice.turns) else None
     many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model, key))
     run = ReplayRun(bus, many, len(choice.turns))

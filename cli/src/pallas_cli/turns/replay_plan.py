@@ -4,7 +4,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.sealed import OpenKey
 from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
 from pallas_cli.operators import OPERATOR
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import Conflict, NotFound, Rejected, Unavailable
 from pallas_contracts.turns import TurnRequested
 
@@ -12,7 +12,7 @@ _WITH_CODE = frozenset({"content_expired", "unknown_model"})
 """Codes that the command prints in front of the sentence."""
 
 
-class Unconfirmed(Refused):
+class Unconfirmed(WrongUsage):
     """The command needs a confirmation, because it could repeat side effects."""
 
 

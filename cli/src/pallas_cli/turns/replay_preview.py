@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pallas_calls.replay_choice import Choice, Reason
-from pallas_cli.turns.confirming import counts_text, turns_text, whose_lines
+from pallas_cli.turns.counts import counts_text, turns_text, whose_lines
 
 _REASONS: Mapping[Reason, str] = {
     "replayed": "replayed already",

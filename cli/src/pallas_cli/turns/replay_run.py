@@ -9,7 +9,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import stored_outcomes
 from pallas_calls.replay_many import ManyReplays
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.confirming import counts_text, turns_text
+from pallas_cli.turns.counts import counts_text, turns_text
 from pallas_contracts.turns import TurnOutcome
 
 _LOOK = 0.5

@@ -8,7 +8,7 @@ from pathlib import Path
 from pallas_bus.history.turn_list import TurnFilter, find_turns, turns_by_id
 from pallas_bus.history.turns import State, TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.turns.listing import filter_of
 from pallas_contracts.errors import Rejected
 from pallas_teams.providers import PROVIDERS, parse_model
@@ -36,7 +36,7 @@ def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, dat
         raise Refused(*empty)  # a variable that is not set in a script must not match everything
     if bool(ids) == bool(given):
         also = f", not {', '.join(f'--{name}' for name in given)} as well" if ids else ""
-        raise Refused(f"name turns, or pass a filter such as --state, --agent or --since{also}")
+        raise WrongUsage(f"name turns, or pass a filter such as --state, --agent or --since{also}")
     if ids:
         return Selection(tuple(dict.fromkeys(ids)))
     return Selection(wanted=filter_of(**given, data=data))
@@ -62,7 +62,7 @@ async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> l
         return await _named(bus, selection.ids)
     state = selection.wanted.state
     if state is not None and state not in states:
-        raise Refused(f"--state {state} does not fit: it must be one of {', '.join(states)}")
+        raise WrongUsage(f"--state {state} does not fit: it must be one of {', '.join(states)}")
     if state is not None or states != UNDER_WAY:
         found = await find_turns(bus, selection.wanted, limit=sys.maxsize)
     else:  # the queue has them all, so the log need not be searched
@@ -75,7 +75,7 @@ async def _named(bus: Bus, ids: tuple[str, ...]) -> list[TurnHistory]:
     try:
         found = await turns_by_id(bus, ids)
     except Rejected as error:
-        raise Refused(error.message) from error
+        raise WrongUsage(error.message) from error
     if missing := [name for name in ids if name not in found]:
         raise Refused(*(f"the log has no turn {name!r}" for name in missing))
     return [found[name] for name in ids]

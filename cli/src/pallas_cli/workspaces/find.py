@@ -47,10 +47,10 @@ def _find(rows: Sequence[Row], given: str, what: str) -> Row:
         or [row for row in rows if folded in (row["id"].casefold(), row["name"].casefold())]
     )
     if not found:
-        raise Refused(f"no {what} has the id or name {plain_line(given)!r}{_those_there(rows)}", code=1)
+        raise Refused(f"no {what} has the id or name {plain_line(given)!r}{_those_there(rows)}")
     if len(found) > 1:
         ids = ", ".join(row["id"] for row in found)
-        raise Refused(f"several {what}s have the name {plain_line(given)!r}: {ids}", code=1)
+        raise Refused(f"several {what}s have the name {plain_line(given)!r}: {ids}")
     return found[0]
 
 

@@ -4,13 +4,14 @@ from time import monotonic, sleep
 
 from pallas_cli.admin.api import AdminApi, Row
 from pallas_cli.admin.output import Columns, listed, print_answer, print_rows
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_text import plain_line
 from pallas_cli.workspaces.find import find_instance, instances
 
 _SECONDS, _INTERVAL = 10.0, 0.1
 
 
-def show_instances(api: AdminApi, *, as_json: bool) -> None:
+def show_instances(api: AdminApi, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print all instances."""
     columns: Columns = {
         "instance": lambda row: row["id"],
@@ -21,7 +22,8 @@ def show_instances(api: AdminApi, *, as_json: bool) -> None:
         "workspaces": lambda row: listed(row["workspace_ids"]),
         "registry": lambda row: row["registry_url"],
     }
-    print_rows(instances(api), columns, nothing="There are no instances.", as_json=as_json)
+    rows = page.cut(instances(api), lambda row: row["id"])
+    print_rows(rows, columns, nothing="There are no instances.", as_json=as_json)
 
 
 def show_instance(api: AdminApi, given: str, *, as_json: bool) -> None:
@@ -30,7 +32,7 @@ def show_instance(api: AdminApi, given: str, *, as_json: bool) -> None:
     print_answer(row, "\n".join(map(plain_line, _lines(row))), as_json=as_json)
 
 
-def register_instance(
+def create_instance(
     api: AdminApi, url: str, *, name: str | None, team: str | None, token: str | None, as_json: bool
 ) -> None:
     """Register the registry at `url`, and wait a little until its team is provisioned."""

@@ -21,4 +21,4 @@ def show_link(api: AdminApi, *, as_json: bool, in_browser: bool) -> None:
         until = datetime.fromisoformat(link["expires_at"]).astimezone().strftime("%H:%M")
         print_plain(f"It logs in once, until {until}.", err=True)
     if in_browser and not webbrowser.open(link["url"]):
-        raise Refused("no browser can be started: open the link yourself", code=1)
+        raise Refused("no browser can be started: open the link yourself")

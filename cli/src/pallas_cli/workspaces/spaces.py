@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from pallas_cli.admin.api import AdminApi, Row
 from pallas_cli.admin.output import Columns, date, listed, print_answer, print_rows
+from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_text import plain_line, print_plain
 from pallas_cli.workspaces.find import find_instance, find_workspace, instances, workspaces
 
 
-def show_workspaces(api: AdminApi, *, as_json: bool) -> None:
+def show_workspaces(api: AdminApi, *, page: Page = WHOLE, as_json: bool) -> None:
     """Print all workspaces with their teams."""
-    rows = workspaces(api)
+    rows = page.cut(workspaces(api), lambda row: row["id"])
     names = {row["id"]: row["name"] for row in instances(api)} if rows and not as_json else {}
     columns: Columns = {
         "workspace": lambda row: row["id"],

@@ -40,7 +40,7 @@ class SecretsFile:
         try:
             write_atomically(self.path, text.getvalue())
         except OSError as error:
-            raise Refused(f"{self.path}: {error.strerror}", code=1) from None
+            raise Refused(f"{self.path}: {error.strerror}") from None
 
 
 def secrets_file(path: Path) -> SecretsFile:
@@ -67,7 +67,7 @@ def reveal_into(path: Path, reveal: Callable[[], str]) -> Path:
     try:
         file.put(stanza)
     except Refused as refusal:
-        raise Refused(*refusal.lines, "the JWT was revealed and is lost: rotate it and try again", code=1) from None
+        raise Refused(*refusal.lines, "the JWT was revealed and is lost: rotate it and try again") from None
     return file.path
 
 

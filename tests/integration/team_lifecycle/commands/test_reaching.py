@@ -1,6 +1,7 @@
 """How admin commands connect to team-lifecycle, which errors they report, and which changes they ask to confirm."""
 
 import asyncio
+import json
 import os
 import pty
 import sys
@@ -18,9 +19,9 @@ _RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app
 IRREVOCABLE: dict[tuple[str, ...], str] = {
     ("teams", "rotate", "t"): "the current JWT of team t becomes invalid",
     ("teams", "delete", "t"): "team t is deleted",
-    ("tokens", "revoke", "t"): "token t becomes invalid",
+    ("tokens", "delete", "t"): "token t becomes invalid",
     ("keys", "retire", "k"): "every JWT signed with key k becomes invalid",
-    ("libraries", "remove", "l"): "library 'l' and its documents are deleted",
+    ("libraries", "delete", "l"): "library 'l' and its documents are deleted",
     ("libraries", "revoke", "l", "u", "owner"): "tokens of 'u' that needed the role lose library 'l'",
 }
 
@@ -54,7 +55,7 @@ async def test_a_wrong_password_is_reported_in_one_line_without_repeating_it(pal
     ],
 )
 async def test_an_unreachable_service_is_reported_in_one_line(pallas: Pallas, url: str, error: str) -> None:
-    assert await pallas.refused("users", "list", "--url", url) == [
+    assert await pallas.refused("users", "list", "--url", url, code=3) == [
         f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
         "(--url and --data select another stack)"
     ]
@@ -70,15 +71,16 @@ async def test_the_url_of_another_service_is_reported(pallas: Pallas) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a b", "é"])
 async def test_an_invalid_id_is_refused_by_every_command(pallas: Pallas, name: str) -> None:
-    for words in (("users", "deactivate", name), ("libraries", "remove", name, "--yes"), ("teams", "show", name)):
+    for words in (("users", "deactivate", name), ("libraries", "delete", name, "--yes"), ("teams", "show", name)):
         assert await pallas.refused(*words) == [f"pallas: {name!r} is not a valid name or id"]
 
 
 @pytest.mark.parametrize("words", IRREVOCABLE, ids=" ".join)
 async def test_irrevocable_commands_need_yes_without_a_terminal(pallas: Pallas, words: tuple[str, ...]) -> None:
-    for as_json in ((), ("--json",)):
-        refusal = await pallas.refused(*words, *as_json, code=2)
-        assert refusal == [f"pallas: {IRREVOCABLE[words]}. This cannot be undone: pass --yes to confirm"]
+    sentence = f"{IRREVOCABLE[words]}. This cannot be undone: pass --yes to confirm"
+    assert await pallas.refused(*words, code=2) == [f"pallas: {sentence}"]
+    [document] = await pallas.refused(*words, "--json", code=2)
+    assert json.loads(document) == {"code": "usage", "message": sentence, "details": {}}
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ async def ann(lifecycle: Lifecycle) -> None:
 @requirement("A-9.6.1", "A-9.6.2")
 async def test_issue_prints_only_the_token_and_refuses_libraries_that_its_user_only_reads(pallas: Pallas) -> None:
     assert (await pallas.done("users", "scopes", "ann")).out == "manuals\npapers\n"
-    issued = await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--library", "papers")
+    issued = await pallas.done("tokens", "create", "Cline", "--user", "ann", "--library", "papers")
     [token] = (await pallas.done("tokens", "list", "--json")).json
     assert is_opaque_token(issued.out.strip())
     assert issued.err == f"Token {token['id']} of user ann can read papers. It cannot be shown again.\n"
@@ -32,7 +32,7 @@ async def test_issue_prints_only_the_token_and_refuses_libraries_that_its_user_o
     assert "token" not in token
 
     refusal = await pallas.refused(
-        *("tokens", "issue", "Cline", "--user", "ann", "--library", "papers", "--library", "diary")
+        *("tokens", "create", "Cline", "--user", "ann", "--library", "papers", "--library", "diary")
     )
     assert refusal == ["pallas: user 'ann' neither owns nor manages 'diary'"]
     assert len((await pallas.done("tokens", "list", "--json")).json) == 1
@@ -40,9 +40,9 @@ async def test_issue_prints_only_the_token_and_refuses_libraries_that_its_user_o
 
 @requirement("A-3.2.2")
 async def test_a_token_is_valid_until_revoked_and_expires_only_if_asked(pallas: Pallas) -> None:
-    forever = (await pallas.done("tokens", "issue", "one", "--user", "ann", "--json")).json
+    forever = (await pallas.done("tokens", "create", "one", "--user", "ann", "--json")).json
     begun = datetime.now(UTC)
-    month = (await pallas.done("tokens", "issue", "two", "--user", "ann", "--expires", "30d", "--json")).json
+    month = (await pallas.done("tokens", "create", "two", "--user", "ann", "--expires", "30d", "--json")).json
     assert forever["expires_at"] is None
     assert (
         timedelta() <= datetime.fromisoformat(month["expires_at"]) - begun - timedelta(days=30) < timedelta(minutes=1)
@@ -50,7 +50,7 @@ async def test_a_token_is_valid_until_revoked_and_expires_only_if_asked(pallas: 
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list", "--user", "ann")).rows}
     assert states == {forever["id"]: "valid", month["id"]: "valid"}
 
-    result = await pallas.done("tokens", "revoke", forever["id"], "--yes")
+    result = await pallas.done("tokens", "delete", forever["id"], "--yes")
     assert result.out == f"Token {forever['id']} is revoked.\n"
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list")).rows}
     assert states == {forever["id"]: "revoked", month["id"]: "valid"}
@@ -60,7 +60,7 @@ async def test_a_token_is_valid_until_revoked_and_expires_only_if_asked(pallas: 
 
 
 async def test_the_libraries_of_a_token_can_be_replaced_or_removed(pallas: Pallas) -> None:
-    token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json["id"]
+    token = (await pallas.done("tokens", "create", "Cline", "--user", "ann", "--json")).json["id"]
     result = await pallas.done("tokens", "libraries", token, "papers", "manuals")
     assert result.out == f"Token {token} can read manuals, papers.\n"
     assert await pallas.refused("tokens", "libraries", token, code=2) == ["pallas: name LIBRARY..., or pass --none"]
@@ -69,7 +69,7 @@ async def test_the_libraries_of_a_token_can_be_replaced_or_removed(pallas: Palla
 
 
 async def test_a_bad_token_request_is_refused_with_its_field(pallas: Pallas) -> None:
-    issue = ("tokens", "issue")
+    issue = ("tokens", "create")
     past = await pallas.refused(*issue, "Cline", "--user", "ann", "--expires", "2020-01-01")
     assert past == ["pallas: expires_at: must be in the future, and at most a hundred years ahead"]
     both = await pallas.refused(*issue, " ", "--user", "a b")
@@ -78,4 +78,4 @@ async def test_a_bad_token_request_is_refused_with_its_field(pallas: Pallas) -> 
     assert never == ["pallas: 'soon' is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time"]
     assert await pallas.refused(*issue, "Cline", "--user", "bob") == ["pallas: there is no user 'bob'"]
     nobody = str(uuid.uuid4())
-    assert await pallas.refused("tokens", "revoke", nobody, "--yes") == [f"pallas: there is no token '{nobody}'"]
+    assert await pallas.refused("tokens", "delete", nobody, "--yes") == [f"pallas: there is no token '{nobody}'"]

@@ -31,9 +31,9 @@ GROUPS = {"keys": keys, "libraries": libraries, "teams": teams, "tokens": tokens
 @pytest.fixture
 async def read(lifecycle: Lifecycle, pallas: Pallas, bus: Connecting) -> AsyncGenerator[Read]:
     """The libraries that a bearer reads, or the message of its refusal. Two libraries exist, each in a workspace."""
-    await pallas.done("users", "add", "ann")
-    await pallas.done("libraries", "add", "papers", "--workspace", "ws_work", "--owner", "ann")
-    await pallas.done("libraries", "add", "diary", "--workspace", "ws_home")
+    await pallas.done("users", "create", "ann")
+    await pallas.done("libraries", "create", "papers", "--workspace", "ws_work", "--owner", "ann")
+    await pallas.done("libraries", "create", "diary", "--workspace", "ws_home")
     environ = {f"PALLAS_{name.upper()}": lifecycle.settings[name] for name in ("nats_url", "redis_url")}
     settings = AuthResolverSettings.from_env({**environ, "PALLAS_FERNET_KEYS": FERNET_KEY})
     gateway = await bus(GATEWAY, url=lifecycle.settings["nats_url"])
@@ -80,14 +80,14 @@ async def test_provisioning_known_deployments_again_changes_nothing(pallas: Pall
 @requirement("A-9.6.1", "A-9.6.2")
 async def test_a_token_for_a_client_is_issued_and_revoked(pallas: Pallas, read: Read) -> None:
     [scope] = (await pallas.done("users", "scopes", "ann", "--json")).json
-    token = (await pallas.done("tokens", "issue", "Claude Desktop", "--user", "ann", "--library", scope)).out
+    token = (await pallas.done("tokens", "create", "Claude Desktop", "--user", "ann", "--library", scope)).out
     assert await read(token) == {"papers"}
     await pallas.done("users", "deactivate", "ann")
     assert await read(token) == "User account is disabled."
     await pallas.done("users", "activate", "ann")
     assert await read(token) == {"papers"}
     [[token_id, *_]] = (await pallas.done("tokens", "list", "--user", "ann")).rows
-    await pallas.done("tokens", "revoke", token_id, "--yes")
+    await pallas.done("tokens", "delete", token_id, "--yes")
     assert await read(token) == "Token has been deactivated."
 
 
@@ -96,7 +96,7 @@ async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(
     leaked = (await pallas.done("teams", "create", "Kottos")).out
     [[team, *_]] = (await pallas.done("teams", "list")).rows
     [key] = [row[0] for row in (await pallas.done("keys", "list")).rows if row[3] == "current"]
-    await pallas.done("keys", "add", "team", "--current")
+    await pallas.done("keys", "create", "team", "--current")
     jwt = (await pallas.done("teams", "rotate", team, "--yes")).out
     await pallas.done("keys", "retire", key, "--yes")
     assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", set())
@@ -120,34 +120,38 @@ async def test_a_bearer_of_another_deployment_is_refused(
 
 
 async def test_every_command_succeeds_and_each_secret_is_printed_once(pallas: Pallas) -> None:
-    await pallas.done("users", "add", "ann")
-    await pallas.done("libraries", "add", "papers", "--owner", "ann")
-    token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json
+    await pallas.done("users", "create", "ann")
+    await pallas.done("libraries", "create", "papers", "--owner", "ann")
+    token = (await pallas.done("tokens", "create", "Cline", "--user", "ann", "--json")).json
     team = (await pallas.done("teams", "create", "Kottos", "--json")).json
     rotated = (await pallas.done("teams", "rotate", team["id"], "--yes", "--json")).json
-    turn = (await pallas.done("keys", "add", "turn", "--json")).json
+    turn = (await pallas.done("keys", "create", "turn", "--json")).json
     work = f"""
-        users list
+        users list --limit 1
+        users show ann
         users scopes ann
         users deactivate ann
         users activate ann
         libraries list
+        libraries show papers
         libraries members papers
         libraries rename papers Papers
         libraries move papers ws_work
         libraries grant papers ann reader
         libraries revoke papers ann reader --yes
-        libraries remove papers --yes
+        libraries delete papers --yes
         tokens list
+        tokens show {token["id"]}
         tokens libraries {token["id"]} --none
-        tokens revoke {token["id"]} --yes
+        tokens delete {token["id"]} --yes
         teams list
         teams show {team["id"]}
         teams workspaces {team["id"]} ws_work
         teams create Kottos --id {team["id"]}
         teams delete {team["id"]} --yes
         keys list
-        keys make-current {(await pallas.done("keys", "add", "team", "--json")).json["kid"]}
+        keys show {turn["kid"]}
+        keys make-current {(await pallas.done("keys", "create", "team", "--json")).json["kid"]}
         keys retire {turn["kid"]} --yes
         keys reseal
     """

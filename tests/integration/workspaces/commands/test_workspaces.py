@@ -76,7 +76,7 @@ async def test_bad_words_are_reported_in_one_line(pallas: Pallas, world: World) 
 
 
 async def test_another_address_is_reported(pallas: Pallas, world: World) -> None:
-    assert await pallas.refused("workspaces", "list", "--url", "http://127.0.0.1:1") == [
+    assert await pallas.refused("workspaces", "list", "--url", "http://127.0.0.1:1", code=3) == [
         "pallas: the console at http://127.0.0.1:1 cannot be reached (ConnectError); is `pallas up` running? "
         "(--url and --data select another stack)"
     ]

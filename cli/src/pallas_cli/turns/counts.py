@@ -1,33 +1,12 @@
-"""Shows what a command is about to do to many turns, and asks."""
+"""What a command is about to do to many turns, in words."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import typer
-
 from pallas_bus.history.turns import TurnHistory
-from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
 
 _MOST = 8
 """Names in one line."""
-
-
-def confirm(lines: Sequence[str], question: str, *, yes: bool, as_json: bool) -> None:
-    """Print `lines` to standard error, and return if the user confirms, with `--yes` or at the prompt.
-
-    Raises:
-        Refused: standard input is no terminal, or `as_json` is set.
-        Abort: the user answers no.
-    """
-    for line in lines:
-        print_plain(line, err=True)
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        raise Refused("nothing was done: pass --yes to confirm")
-    typer.confirm(question, abort=True, err=True)
 
 
 def turns_text(count: int) -> str:

@@ -1,0 +1,1 @@
+"""Contexts: changed, listed, and shown with the source of each value."""

@@ -1,0 +1,1 @@
+"""Has the programs `bin/redis-server` and `bin/redis-cli`, which the build puts here."""

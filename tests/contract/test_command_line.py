@@ -1,0 +1,86 @@
+"""All commands follow one convention (CONTRIBUTING.md), and docs/cli.md has the help of each."""
+
+from typing import Any
+
+import pytest
+import typer
+from tests.contract.tree import ROOT
+
+from pallas_cli import main
+from pallas_cli.groups import RENAMED
+from pallas_cli.reference import DOCUMENT, document, leaves
+
+COMMANDS: dict[tuple[str, ...], Any] = dict(leaves(typer.main.get_command(main.commands)))
+GROUPS = {words[0] for words in COMMANDS if len(words) > 1}
+
+WITHOUT_JSON = {
+    ("up",): "runs until Ctrl-C; --ready-file is its JSON",
+    ("data-agent", "run"): "runs until Ctrl-C",
+    ("completion",): "prints a script",
+}
+IRREVERSIBLE = {"cancel", "delete", "forget", "prune", "restore", "retire", "revoke", "rotate", "purge"}
+WITHOUT_QUESTION = {("broker", "rotate"): "the old seed stays valid"}
+OTHER_WORDS = {
+    **dict.fromkeys(("add", "new", "make", "register", "issue"), "create"),
+    **dict.fromkeys(("remove", "rm", "drop", "destroy", "erase"), "delete"),
+    **dict.fromkeys(("get", "describe", "view", "info"), "show"),
+    "ls": "list",
+}
+ELSEWHERE = {("context", "add"): "the platform exists already"}
+
+each_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+
+
+def options(words: tuple[str, ...]) -> set[str]:
+    """The options of a command."""
+    return {option for parameter in COMMANDS[words].params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@each_command
+def test_a_command_that_prints_data_has_json(words: tuple[str, ...]) -> None:
+    assert ("--json" in options(words)) != (words in WITHOUT_JSON)
+
+
+@each_command
+def test_a_command_that_cannot_be_undone_has_yes(words: tuple[str, ...]) -> None:
+    irreversible = words[-1] in IRREVERSIBLE and words not in WITHOUT_QUESTION
+    assert "--yes" in options(words) or not irreversible
+
+
+@each_command
+def test_verbs_are_the_same_everywhere(words: tuple[str, ...]) -> None:
+    assert words[-1] not in OTHER_WORDS or words in ELSEWHERE, f"call it {OTHER_WORDS[words[-1]]}"
+
+
+@each_command
+def test_a_list_has_a_limit(words: tuple[str, ...]) -> None:
+    pages = {"--limit", "--size"}
+    assert words[-1] not in ("list", "history") or options(words) & pages or words in SHORT
+
+
+SHORT = {("context", "list"): "a person has few", ("fleet", "list"): "workspaces are few"}
+"""Lists that are short by nature."""
+
+
+@each_command
+def test_a_command_and_its_options_say_what_they_are_for(words: tuple[str, ...]) -> None:
+    assert COMMANDS[words].help
+    assert [
+        each.name for each in COMMANDS[words].params if not getattr(each, "help", None) and each.name != "help"
+    ] == []
+
+
+@pytest.mark.parametrize("group", sorted(GROUPS))
+def test_what_can_be_listed_can_be_shown_and_what_is_created_can_be_listed(group: str) -> None:
+    verbs = {words[1] for words in COMMANDS if words[0] == group and len(words) > 1}
+    assert "show" in verbs or "list" not in verbs
+    assert "list" in verbs or "create" not in verbs
+
+
+def test_former_names_lead_to_commands_and_are_no_commands() -> None:
+    assert {(group, now) for (group, _), now in RENAMED.items()} <= set(COMMANDS)
+    assert set(RENAMED).isdisjoint(COMMANDS)
+
+
+def test_the_reference_has_the_help_of_every_command() -> None:
+    assert (ROOT / DOCUMENT).read_text("utf-8") == document(), "run: make gen"

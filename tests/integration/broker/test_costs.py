@@ -36,7 +36,7 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
                 for user in (GATEWAY, MONITOR, PIPELINES, CLI)
             }
             with pytest.raises(Unavailable, match="KV_budgets cannot be read: it has no leader, or does not exist yet"):
-                await show_budgets(buses[CLI], as_json=False)
+                await show_budgets(buses[CLI], page=WHOLE, as_json=False)
             await declare(buses[GATEWAY], *OWNED)
             seed = guarded.seed(worker(ALPHA))
             await stack.enter_async_context(a_worker(guarded.server.url, guarded.teams[ALPHA], nats_seed=seed))
@@ -57,6 +57,7 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
             await show_costs(
                 buses[CLI], by="day", since="1h", until=None, team=None, caller=None, prices=None, as_json=False
             )
+            capsys.readouterr()
             await delete_budget(buses[CLI], whose=team, as_json=True)
             assert json.loads(capsys.readouterr().out)["deleted"]
             folding.cancel()

@@ -86,10 +86,16 @@ class Stage:
         as_json: bool = False,
     ) -> str:
         """Run `pallas turns replay`. Returns its output."""
-        options = {"agent": agent, "model": model}
-        await soon(
-            replay_turn(self.bus, turn.turn_id, **options, compare=compare, confirmed=confirmed, as_json=as_json), 20
+        again = replay_turn(
+            self.bus,
+            turn.turn_id,
+            agent=agent,
+            model=model,
+            compare=compare,
+            confirmed=confirmed,
+            as_json=as_json,
         )
+        await soon(again, 20)
         return self.capsys.readouterr().out
 
     async def replays(self, turn: TurnRequested) -> list[TurnHistory]:

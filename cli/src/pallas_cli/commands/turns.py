@@ -7,11 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
-from pallas_cli.commands.turns_replay import replay
-from pallas_cli.completing import complete_turn
-from pallas_cli.confirming import Yes, confirm
-from pallas_cli.plain_text import print_plain
-from pallas_cli.turn_options import (
+from pallas_cli.commands.turn_options import (
     Agent,
     Caller,
     Conversation,
@@ -23,6 +19,10 @@ from pallas_cli.turn_options import (
     TurnNames,
     Until,
 )
+from pallas_cli.commands.turns_replay import replay
+from pallas_cli.completing import complete_turn
+from pallas_cli.confirming import Yes, confirm
+from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.commands.turn_options import Caller, Conversation, Since, Task, Team, TurnNames, Until
 from pallas_cli.confirming import Yes
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turn_options import Caller, Conversation, Since, Task, Team, TurnNames, Until
 
 if TYPE_CHECKING:
     from pallas_bus.transport.connection import Bus

@@ -1,0 +1,1 @@
+"""A worker whose runtime is fast-agent."""

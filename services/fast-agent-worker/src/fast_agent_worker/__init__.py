@@ -1,1 +1,0 @@
-"""A worker whose runtime is fast-agent."""

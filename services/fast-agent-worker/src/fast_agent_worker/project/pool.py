@@ -1,0 +1,115 @@
+"""The connections of a project's agents to their MCP servers, which all turns share.
+
+fast-agent connects each instance of an agent to its servers, and there is an instance for each turn. Here an agent has
+one set of connections for all its turns: an aggregator of fast-agent's own, which each new instance gets instead of
+one of its own. So names, schemas and results of tools are those that the model would see anyway.
+
+One task enters and leaves each aggregator, as its task group requires; turns only use it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextvars import Context
+from typing import Any
+
+from fast_agent.mcp.mcp_aggregator import MCPAggregator
+
+log = logging.getLogger(__name__)
+
+ATTACH_SECONDS = 20.0
+"""How long a turn waits for a server that has not been connected yet."""
+COOL_DOWN = 1.0
+"""Seconds after a failed attempt in which turns do without the server instead of trying again."""
+
+
+class SharedAggregator(MCPAggregator):
+    """Closed by its pool only, not by the instances that use it."""
+
+    _opened = False
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it can be used. An instance that is disposed says that it cannot; the others go on."""
+        return self._opened
+
+    @initialized.setter
+    def initialized(self, value: bool) -> None:
+        self._opened |= value
+
+    async def close(self) -> None:
+        """Do nothing: an instance is disposed, the connections stay."""
+
+    async def end(self) -> None:
+        """Close the connections."""
+        await super().close()
+
+
+class Connections:
+    """The connections of one agent of a project."""
+
+    def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str], handler: Any) -> None:
+        self.servers = tuple(servers)
+        self.errors: dict[str, str | None] = dict.fromkeys(self.servers, "not connected yet")
+        self._aggregator = SharedAggregator(
+            server_names=[], connection_persistence=True, context=context, name=name, config=config
+        )
+        self._aggregator.set_tool_execution_handler(handler)
+        self._entered, self._ended = asyncio.Event(), asyncio.Event()
+        self._attaching: dict[str, asyncio.Task[None]] = {}
+        self._failed_at: dict[str, float] = {}
+        # It outlives the turn that is first to use it, so it must not have that turn's context.
+        self._owner = asyncio.create_task(self._own(), name=f"connections {name}", context=Context())
+
+    async def aggregator(self) -> SharedAggregator:
+        """The aggregator with every server that can be reached."""
+        await self._entered.wait()
+        missing = [self._attach_once(name) for name in self.servers if self.errors[name] is not None]
+        if waiting := {task for task in missing if task is not None}:
+            await asyncio.wait(waiting, timeout=ATTACH_SECONDS)
+        return self._aggregator
+
+    def health(self) -> dict[str, str | None]:
+        """What is wrong with each server; None when it is connected."""
+        running = getattr(self._aggregator._persistent_connection_manager, "running_servers", {})
+        return {
+            name: error or (None if name in running and running[name].is_healthy() else "connection lost")
+            for name, error in self.errors.items()
+        }
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for task in self._attaching.values():
+            task.cancel()
+        self._ended.set()
+        await asyncio.wait({self._owner}, timeout=8.0)
+        self._owner.cancel()
+
+    async def _own(self) -> None:
+        async with self._aggregator:
+            self._entered.set()
+            for name in self.servers:
+                self._attach_once(name)
+            await self._ended.wait()
+            await self._aggregator.end()
+
+    def _attach_once(self, name: str) -> asyncio.Task[None] | None:
+        """The running attempt to connect a server, or a new one; None right after one that failed."""
+        if name in self._attaching:
+            return self._attaching[name]
+        if time.monotonic() - self._failed_at.get(name, -COOL_DOWN) < COOL_DOWN:
+            return None
+        task = asyncio.create_task(self._attach(name), name=f"connect {name}", context=Context())
+        self._attaching[name] = task
+        task.add_done_callback(lambda _done: self._attaching.pop(name, None))
+        return task
+
+    async def _attach(self, name: str) -> None:
+        try:
+            await self._aggregator.attach_server(server_name=name)
+        except Exception as error:  # noqa: BLE001 - fast-agent raises many kinds; each means that it is away
+            self._failed_at[name], self.errors[name] = time.monotonic(), f"cannot be reached: {type(error).__name__}"
+            log.warning("agent runs without a server's tools", extra={"server": name, "reason": self.errors[name]})
+        else:
+            self.errors[name] = None

@@ -33,7 +33,7 @@ from pallas_teams.fast_agent.kinds import FAST_AGENT
 
 log = logging.getLogger(__name__)
 
-_WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "MAKER", "a2a")
+_WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "maker", "a2a")
 """Types of agents that have no model of their own."""
 
 _CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384

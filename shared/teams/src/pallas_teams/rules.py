@@ -53,8 +53,14 @@ def check_agents(
             )
             _check_model(agent, entry, path, config, environ, faults)
     _check_cycles(agents, faults)
-    if config is not None and not kinds_in(team) <= {FAST_AGENT}:
+    if config is not None and (FAST_AGENT not in kinds_in(team) or _default_is_ours(agents)):
         _check_model_name(config.text("default_model"), ("default_model",), config, environ, faults)
+
+
+def _default_is_ours(agents: Branch) -> bool:
+    """Whether an agent that is not fast-agent's uses the default model, which may be one that only fast-agent knows."""
+    found = (entry.node for entry in agents.entries.values() if isinstance(entry.node, Branch))
+    return any(kind_of(agent) == "llm" and not agent.has("model") for agent in found)
 
 
 def _check_name(name: str, entry: Entry, path: FieldPath, faults: FaultList) -> None:

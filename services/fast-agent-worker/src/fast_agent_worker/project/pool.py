@@ -10,16 +10,18 @@ One task enters and leaves each aggregator, as its task group requires; turns on
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import Context
 from typing import Any
 
-from fast_agent.mcp.mcp_aggregator import MCPAggregator
+from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
 
 log = logging.getLogger(__name__)
 
-ATTACH_SECONDS = 20.0
-"""How long a turn waits for a server that has not been connected yet."""
+ATTACH_SECONDS: Mapping[str, float] = {"stdio": 20.0}
+"""How long a server may take to start and answer the handshake, by its transport."""
+_OTHERS = 5.0
+_NEW = "not connected yet"
 COOL_DOWN = 1.0
 """Seconds after a failed attempt in which turns do without the server instead of trying again."""
 
@@ -51,10 +53,11 @@ class Connections:
 
     def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str], handler: Any) -> None:
         self.servers = tuple(servers)
-        self.errors: dict[str, str | None] = dict.fromkeys(self.servers, "not connected yet")
+        self.errors: dict[str, str | None] = dict.fromkeys(self.servers, _NEW)
         self._aggregator = SharedAggregator(
             server_names=[], connection_persistence=True, context=context, name=name, config=config
         )
+        self._registry = context.server_registry
         self._aggregator.set_tool_execution_handler(handler)
         self._entered, self._ended = asyncio.Event(), asyncio.Event()
         self._attaching: dict[str, asyncio.Task[None]] = {}
@@ -63,11 +66,12 @@ class Connections:
         self._owner = asyncio.create_task(self._own(), name=f"connections {name}", context=Context())
 
     async def aggregator(self) -> SharedAggregator:
-        """The aggregator with every server that can be reached."""
+        """The aggregator. It waits for servers that are connected for the first time, not for those that were away."""
         await self._entered.wait()
-        missing = [self._attach_once(name) for name in self.servers if self.errors[name] is not None]
-        if waiting := {task for task in missing if task is not None}:
-            await asyncio.wait(waiting, timeout=ATTACH_SECONDS)
+        missing = {name: self._attach_once(name) for name in self.servers if self.errors[name] is not None}
+        waiting = {task for name, task in missing.items() if task is not None and self.errors[name] == _NEW}
+        if waiting:
+            await asyncio.wait(waiting, timeout=max(map(self._seconds, self.servers)))
         return self._aggregator
 
     def health(self) -> dict[str, str | None]:
@@ -85,6 +89,10 @@ class Connections:
         self._ended.set()
         await asyncio.wait({self._owner}, timeout=8.0)
         self._owner.cancel()
+
+    def _seconds(self, name: str) -> float:
+        config = self._registry.get_server_config(name)
+        return ATTACH_SECONDS.get(config.transport if config is not None else "", _OTHERS)
 
     async def _own(self) -> None:
         async with self._aggregator:
@@ -107,7 +115,8 @@ class Connections:
 
     async def _attach(self, name: str) -> None:
         try:
-            await self._aggregator.attach_server(server_name=name)
+            options = MCPAttachOptions(startup_timeout_seconds=self._seconds(name))
+            await self._aggregator.attach_server(server_name=name, options=options)
         except Exception as error:  # noqa: BLE001 - fast-agent raises many kinds; each means that it is away
             self._failed_at[name], self.errors[name] = time.monotonic(), f"cannot be reached: {type(error).__name__}"
             log.warning("agent runs without a server's tools", extra={"server": name, "reason": self.errors[name]})

@@ -98,9 +98,7 @@ def _provider_failure(message: Any) -> Failed:
 
 
 def _failed(status: int) -> Failed:
-    return Failed(
-        "model_failed", f"the model failed: status {status}", retryable=status in _MAY_PASS or status >= 500
-    )
+    return Failed("model_failed", f"the model failed: status {status}", retryable=status in _MAY_PASS or status >= 500)
 
 
 def _content(message: Any) -> tuple[dict[str, Any], ...]:

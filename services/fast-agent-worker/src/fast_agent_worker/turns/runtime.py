@@ -109,5 +109,3 @@ class FastAgentRuntime:
 def _message(role: Any, text: str, images: tuple[Image, ...]) -> PromptMessageExtended:
     blocks = [ImageContent(type="image", data=encoded(it), mime_type=it.mime_type) for it in images]
     return PromptMessageExtended(role=role, content=[TextContent(type="text", text=text), *blocks])
-
-

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from mcp_types import TextContent
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 
 python()
@@ -25,7 +26,8 @@ async def test_the_tool_is_that_of_the_interface(stage: Stage) -> None:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(listed["harper"].input_schema["properties"]) == {"message", "images", "history", "conversation_id"}
         answer = await client.call_tool("send_message", {"message": "hello"})
-    assert answer.content[0].text == "hello"  # type: ignore[union-attr]
+    assert isinstance(answer.content[0], TextContent)
+    assert answer.content[0].text == "hello"
 
 
 async def test_a_tool_of_a_server_is_called_with_the_progress_of_the_interface(stage: Stage) -> None:

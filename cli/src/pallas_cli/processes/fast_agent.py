@@ -3,12 +3,14 @@
 It is made when a folder needs it for the first time, and again when the lock has changed.
 """
 
+import asyncio
 import hashlib
 import os
 import shutil
-import subprocess
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pallas_cli.refused import Refused
@@ -46,9 +48,30 @@ def _sync(environ: Mapping[str, str]) -> None:
     command = (uv, "sync", "--quiet", "--frozen", "--project", str(_PROJECT), "--python", sys.executable)
     env = {**os.environ, **environ, "UV_PROJECT_ENVIRONMENT": str(_PLACE)}
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        code, output = asyncio.run(finished(command, env, _SECONDS))
+    except (OSError, TimeoutError) as error:
         raise Refused(f"fast-agent cannot be installed: {type(error).__name__}") from error
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["uv failed"]
+    if code:
+        last = output.decode("utf-8", "replace").strip().splitlines()[-1:] or ["uv failed"]
         raise Refused(f"fast-agent cannot be installed: {last[0]}")
+
+
+async def finished(command: Sequence[str], env: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+    """Run a program that reads nothing, and return its exit code and its output.
+
+    Raises:
+        OSError: it cannot be started.
+        TimeoutError: it does not end in time; it is killed.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command, env=dict(env), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return process.returncode, output

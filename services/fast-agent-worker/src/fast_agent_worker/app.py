@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fast_agent_worker.metrics import make_metrics
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.metrics import make_metrics
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_runtime.process import Process
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 async def build(settings: FastAgentSettings, process: Process) -> AsyncGenerator[Executor]:
     """Connect, host the team and execute its turns."""
     access = Access.of(settings)
-    folders = tuple(Path(folder).absolute() for folder in settings.teams)
+    folders = tuple(map(_absolute, settings.teams))
 
     async def make(folder: TeamFolder) -> HostedTeam:
         from fast_agent_worker.hosting import host_team
@@ -58,3 +58,8 @@ async def build(settings: FastAgentSettings, process: Process) -> AsyncGenerator
                     task.cancel()
                 await executor.close()
                 await hosting.close()
+
+
+def _absolute(folder: Path) -> Path:
+    """The folder by a path that holds in another working directory."""
+    return folder.absolute()

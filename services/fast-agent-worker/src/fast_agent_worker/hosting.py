@@ -40,13 +40,13 @@ _CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
 """Tokens, of a model of which nothing else is known."""
 
 
-async def host_team(folder: TeamFolder, settings: FastAgentSettings) -> HostedTeam:
-    """Make the agents of a checked folder.
+async def host_team(folder: TeamFolder, settings: FastAgentSettings, *, connect: bool = True) -> HostedTeam:
+    """Make the agents of a checked folder. Without `connect`, no server is started or called.
 
     Raises:
         Rejected: its settings cannot be read.
     """
-    host = _Host(folder, settings)
+    host = _Host(folder, settings, connect)
     for agent in folder.agents.values():
         if agent.kind == FAST_AGENT:
             await host.add(agent)
@@ -59,6 +59,7 @@ class _Host:
 
     folder: TeamFolder
     settings: FastAgentSettings
+    connect: bool
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
@@ -129,7 +130,7 @@ class _Host:
     def _shared(self, prepared: Prepared, name: str, config: Any) -> Connections | None:
         """The connections of an agent; None if it has no servers, or makes its own."""
         servers = tuple(dict.fromkeys(config.servers))
-        if not servers or not self._shareable(prepared, servers):
+        if not self.connect or not servers or not self._shareable(prepared, servers):
             return None
         key = id(prepared), name
         if key not in self._connections:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pallas_teams.fast_agent.cards import read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of, kinds_in
+from pallas_teams.fast_agent.project import module_file
 from pallas_teams.fast_agent.source import read_source
 from pallas_teams.faults import FaultList, FieldPath
 from pallas_teams.files import file_fault
@@ -132,14 +133,6 @@ def _check_sources(agent: Branch, path: FieldPath, folder: Path, faults: FaultLi
             read_source(folder / found, faults)
         else:
             read_card(folder / found, faults)
-
-
-def module_file(folder: Path, name: str) -> str | None:
-    """The file of a module, `tools.py` or `my_team.tools`, relative to the folder; None if there is none."""
-    if name.endswith(".py"):
-        return name
-    stem = name.replace(".", "/")
-    return next((found for found in (f"{stem}.py", f"{stem}/__init__.py") if (folder / found).is_file()), None)
 
 
 def _module_fault(folder: Path, name: str) -> str | None:

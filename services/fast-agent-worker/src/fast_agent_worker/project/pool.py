@@ -117,7 +117,8 @@ class Connections:
         try:
             options = MCPAttachOptions(startup_timeout_seconds=self._seconds(name))
             await self._aggregator.attach_server(server_name=name, options=options)
-        except Exception as error:  # noqa: BLE001 - fast-agent raises many kinds; each means that it is away
+        except Exception as error:  # fast-agent raises many kinds; each means that it is away
+            log.debug("the server cannot be reached", exc_info=True)
             self._failed_at[name], self.errors[name] = time.monotonic(), f"cannot be reached: {type(error).__name__}"
             log.warning("agent runs without a server's tools", extra={"server": name, "reason": self.errors[name]})
         else:

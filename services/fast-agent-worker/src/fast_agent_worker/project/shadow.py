@@ -13,14 +13,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from pallas_contracts.errors import Rejected
 from pallas_teams.fast_agent.config import CONFIG_NAMES, SECRETS_NAMES, config_files, config_folder
 from pallas_teams.fast_agent.project import HOME
-from pallas_teams.fast_agent.translate import Settings, force, translate
+from pallas_teams.fast_agent.translate import Settings, read_settings, settings_of, translate
 
 _SKIPPED = {"__pycache__", ".git", ".venv", *CONFIG_NAMES, *SECRETS_NAMES}
 _PREFIX = "pallas-fast-agent-"
@@ -31,7 +27,7 @@ def shadow_of(folder: Path, parent: Path | None, environ: Mapping[str, str]) -> 
     """Make the shadow and change into it; yields its path, and what was translated or forced, as sentences.
 
     Raises:
-        Rejected: a file with settings cannot be read.
+        TeamFaults: a file with settings cannot be read.
     """
     place = (parent or Path(tempfile.gettempdir())) / f"{_PREFIX}{os.getuid()}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,22 +67,11 @@ def _link(folder: Path, shadow: Path) -> None:
 def _write_settings(folder: Path, shadow: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     configs, secrets = config_files(folder)
     where = shadow / config_folder(folder).relative_to(folder)
-    given = translate(_read(configs), environ)
-    forced = force(given.settings)
-    _write(where / (configs[0].name if configs else CONFIG_NAMES[0]), forced.settings)
+    used = settings_of(folder, environ)
+    _write(where / (configs[0].name if configs else CONFIG_NAMES[0]), used.settings)
     if secrets:
-        _write(where / secrets[0].name, translate(_read(secrets), environ).settings)
-    return (*given.notes, *forced.notes)
-
-
-def _read(paths: list[Path]) -> Settings:
-    if not paths:
-        return {}
-    try:
-        read: Any = yaml.safe_load(paths[0].read_text("utf-8-sig"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise Rejected(f"{paths[0].name} cannot be read") from error
-    return read if isinstance(read, dict) else {}
+        _write(where / secrets[0].name, translate(read_settings(secrets), environ).settings)
+    return used.notes
 
 
 def _write(path: Path, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """Maps how fast-agent ends a run to the outcome of a turn.
 
-Errors of providers come back as answers of the assistant, with their status in a channel. Their texts quote requests and
-parts of keys, so they are not passed on.
+Errors of providers come back as answers of the assistant, with their status in a channel. Their texts quote requests
+and parts of keys, so they are not passed on.
 """
 
 import json

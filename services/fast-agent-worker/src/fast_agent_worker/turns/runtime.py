@@ -32,7 +32,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FastAgentRuntime:
-    """An agent of a project: `name` there, and as the folder has it. `shared` are connections by agent of the project."""
+    """An agent: `config` is what the folder says of it, `name` what the project calls it.
+
+    `shared` has the connections of the project's agents.
+    """
 
     config: AgentConfig
     prepared: Prepared

@@ -45,7 +45,9 @@ class _Open:
 
 
 class TurnScope:
-    """Belongs to one turn. `asks` is the agent that may ask a person; None: nobody can be asked. `may_repeat` is what the folder says of tools; `max_iterations` holds for each run.
+    """Belongs to one turn. `asks` is the agent that may ask a person; None: nobody can be asked.
+
+    `may_repeat` is what the folder says of tools; `max_iterations` holds for each run of an agent.
 
     `lost` is set once the attempt has been superseded: fast-agent makes a tool's error of that exception.
     """

@@ -1,5 +1,6 @@
-"""The definitions of the agents of a folder. One with a model has one tool, named after it, and a history prompt that is
-always empty.
+"""The definitions of the agents of a folder.
+
+One with a model has one tool, named after it, and a history prompt that is always empty.
 
 This module imports no LLM library.
 """

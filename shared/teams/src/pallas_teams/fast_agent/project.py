@@ -3,7 +3,7 @@
 A project is a folder with a module that makes a `FastAgent`, or with cards in `.fast-agent/agent-cards`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pallas_teams.clashes import token
@@ -62,3 +62,24 @@ def _agent(field: str, path: str, found: FoundAgent) -> Branch:
     description = " ".join(found.description.split())[:_LONGEST_DESCRIPTION]
     values = {"kind": FAST_AGENT, field: path, "agent": found.name, "title": title, "description": description}
     return Branch(mark, {key: Entry(mark, Leaf(mark, value)) for key, value in values.items()})
+
+
+def declared(folder: Path, module: Path | str | None, card: Path | None, names: Sequence[str]) -> FoundAgent | None:
+    """What the source of an agent says of it: the agent of the first of some names that it declares, else its last.
+
+    None: its source declares none that can be read.
+    """
+    faults = FaultList()
+    if card is not None:
+        return read_card(card, faults)
+    file = module if isinstance(module, Path) else folder / (module_file(folder, str(module)) or "")
+    found = {agent.name: agent for agent in read_source(file, faults).agents} if file.is_file() else {}
+    return next((found[name] for name in names if name in found), list(found.values())[-1] if found else None)
+
+
+def module_file(folder: Path, name: str) -> str | None:
+    """The file of a module, `tools.py` or `my_team.tools`, relative to the folder; None if there is none."""
+    if name.endswith(".py"):
+        return name
+    stem = name.replace(".", "/")
+    return next((found for found in (f"{stem}.py", f"{stem}/__init__.py") if (folder / found).is_file()), None)

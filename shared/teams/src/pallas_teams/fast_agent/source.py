@@ -5,10 +5,10 @@ It reads decorators such as `@fast.agent("harper", servers=["argos"])`, where `f
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from pallas_teams.addresses import FORBIDDEN_REASON
 from pallas_teams.faults import FaultList, Mark
@@ -112,11 +112,14 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
-    return tuple(item for item in items if isinstance(item, str))
+    match value:
+        case [*items]:
+            return tuple(item for item in items if isinstance(item, str))
+        case _:
+            return ()
 
 
 def _check_forwarding(tree: ast.AST, path: Path, faults: FaultList) -> None:

@@ -4,11 +4,15 @@ a server must force.
 Everything else is handed through untouched.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from pallas_teams.fast_agent.config import expand_text
+from pallas_teams.fast_agent.config import config_files, expand_text
+from pallas_teams.faults import FaultList, TeamFaults
+from pallas_teams.parse import parse_file
+from pallas_teams.tree import plain
 
 type Settings = dict[str, Any]
 
@@ -35,12 +39,40 @@ class Translated:
     """The settings, and one sentence for each that was translated or forced."""
 
     settings: Settings
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+
+def settings_of(folder: Path, environ: Mapping[str, str]) -> Translated:
+    """The settings of a folder, without its secrets, as its worker uses them.
+
+    Raises:
+        TeamFaults: a file cannot be read.
+    """
+    configs, _ = config_files(folder)
+    given = translate(read_settings(configs), environ)
+    forced = force(given.settings)
+    return Translated(forced.settings, (*given.notes, *forced.notes))
+
+
+def read_settings(paths: Sequence[Path]) -> Settings:
+    """The settings in the first of some files; none if there is no file.
+
+    Raises:
+        TeamFaults: it cannot be read.
+    """
+    if not paths:
+        return {}
+    faults = FaultList()
+    tree = parse_file(paths[0], faults)
+    if tree is None:
+        raise TeamFaults(faults)
+    return {key: plain(entry.node) for key, entry in tree.entries.items()}
 
 
 def translate(given: Settings, environ: Mapping[str, str]) -> Translated:
     """Translate the settings of 0.9. Variables with a default as the rest of Pallas writes it are expanded."""
-    settings, notes = cast("Settings", _expanded(given, environ)), list[str]()
+    settings: Settings = {key: _expanded(value, environ) for key, value in given.items()}
+    notes: list[str] = []
     for rule in (_targets, _auto_sampling, _timeline, _dropped):
         notes += rule(settings)
     return Translated(settings, tuple(notes))
@@ -50,36 +82,39 @@ def force(given: Settings) -> Translated:
     """Force what a worker needs, in settings that are translated."""
     settings, notes = dict(given), list[str]()
     _force(settings, FORCED, "", notes)
-    servers = _mapping(_mapping(settings, "mcp"), "servers")
-    for name, server in servers.items():
-        if isinstance(server, dict) and _static_bearer(cast("Settings", server)):
-            auth = _mapping(cast("Settings", server), "auth")
-            if auth.setdefault("oauth", False) is False:
-                notes.append(f"mcp.servers.{name}.auth.oauth is false, because it has a bearer of its own")
+    for name, server in _servers(settings).items():
+        if _static_bearer(server) and _mapping(server, "auth").setdefault("oauth", False) is False:
+            notes.append(f"mcp.servers.{name}.auth.oauth is false, because it has a bearer of its own")
+        if server.get("elicitation"):
+            server["elicitation"] = {"mode": "none"}
+            notes.append(f"mcp.servers.{name}.elicitation.mode is forced to none")
     return Translated(settings, tuple(notes))
 
 
 def _force(settings: Settings, forced: Mapping[str, Any], path: str, notes: list[str]) -> None:
     for key, value in forced.items():
         name = f"{path}{key}"
-        if isinstance(value, Mapping):
-            _force(_mapping(settings, key), cast("Mapping[str, Any]", value), f"{name}.", notes)
-        elif settings.get(key) != value:
-            if key in settings:
-                notes.append(f"{name} is forced to {str(value).lower()}")
-            settings[key] = value
+        match value:
+            case {**inner}:
+                _force(_mapping(settings, key), inner, f"{name}.", notes)
+            case _ if settings.get(key) == value:
+                pass
+            case _:
+                if key in settings:
+                    notes.append(f"{name} is forced to {str(value).lower()}")
+                settings[key] = value
 
 
 def _targets(settings: Settings) -> list[str]:
     mcp = _mapping(settings, "mcp")
-    targets = mcp.pop("targets", None)
-    if not isinstance(targets, list):
-        return []
-    servers = _mapping(mcp, "servers")
-    for number, target in enumerate(cast("list[Any]", targets), 1):
-        entry: Settings = {"target": target} if isinstance(target, str) else dict(target)
-        name = entry.pop("name", None) or f"target-{number}"
-        servers.setdefault(name, entry)
+    match mcp.pop("targets", None):
+        case [*targets]:
+            servers = _mapping(mcp, "servers")
+        case _:
+            return []
+    for number, target in enumerate(targets, 1):
+        entry: Settings = {"target": target} if isinstance(target, str) else {**target}
+        servers.setdefault(entry.pop("name", None) or f"target-{number}", entry)
     return ["mcp.targets is read as mcp.servers"]
 
 
@@ -102,24 +137,34 @@ def _dropped(settings: Settings) -> list[str]:
     return [f"{' and '.join(dropped)} left out: fast-agent no longer has it"] if dropped else []
 
 
+def _servers(settings: Settings) -> dict[str, Settings]:
+    servers = _mapping(_mapping(settings, "mcp"), "servers")
+    return {name: server for name, server in servers.items() if isinstance(server, dict)}
+
+
 def _static_bearer(server: Settings) -> bool:
-    headers: object = server.get("headers")
-    named = (str(name).lower() for name in cast("Settings", headers)) if isinstance(headers, dict) else ()
+    match server.get("headers"):
+        case {**headers}:
+            named = {str(name).lower() for name in headers}
+        case _:
+            named = set[str]()
     return bool(server.get("access_token")) or "authorization" in named
 
 
 def _mapping(settings: Settings, key: str) -> Settings:
     """The mapping under a key, made if there is none."""
-    found: object = settings.get(key)
-    if not isinstance(found, dict):
-        found = settings[key] = {}
-    return cast("Settings", found)
+    if not isinstance(settings.get(key), dict):
+        settings[key] = {}
+    return settings[key]
 
 
-def _expanded(value: object, environ: Mapping[str, str]) -> object:
-    each: Callable[[object], object] = lambda item: _expanded(item, environ)  # noqa: E731 - two uses below
-    if isinstance(value, dict):
-        return {key: each(item) for key, item in cast("Settings", value).items()}
-    if isinstance(value, list):
-        return [each(item) for item in cast("list[object]", value)]
-    return expand_text(value, environ) if isinstance(value, str) and ":-" in value else value
+def _expanded(value: Any, environ: Mapping[str, str]) -> Any:
+    match value:
+        case {**entries}:
+            return {key: _expanded(item, environ) for key, item in entries.items()}
+        case [*items]:
+            return [_expanded(item, environ) for item in items]
+        case str() if ":-" in value:
+            return expand_text(value, environ)
+        case _:
+            return value

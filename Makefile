@@ -11,6 +11,8 @@ UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
 FAST_AGENT := .tools/fast-agent/.installed
+# The environment of fast-agent-worker, which has a lock of its own. `pallas up` and the tests make it when they need it.
+FAST_AGENT_WORKER := .tools/fast-agent-worker
 # Engines of durable workflows, beside which pipelines are measured. Later versions of FastAPI break this one of Prefect.
 DURABLE := .tools/durable/.installed
 # The server for the same tools, beside which the fleet is measured.
@@ -56,6 +58,8 @@ style: $(INSTALLED)
 
 types: $(INSTALLED)
 	$(RUN) pyright
+	@if [ -x $(FAST_AGENT_WORKER)/bin/python ]; then $(RUN) pyright -p services/fast-agent-worker; \
+	else echo "types of fast-agent-worker are not checked: its packages are not installed"; fi
 
 ## test         lint, format, then the whole suite with the types beside it; ends with the slowest 20 tests
 test: ready style $(FLEET_MCP)

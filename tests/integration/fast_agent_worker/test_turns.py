@@ -94,7 +94,7 @@ async def test_agents_that_cannot_be_imported_are_reported_and_the_others_work(s
     assert "Traceback" not in (await stage.call("harper", "hello")).text
 
 
-async def test_secrets_are_in_no_file_that_others_can_read(stage: Stage) -> None:
+def test_secrets_are_in_no_file_that_others_can_read(stage: Stage) -> None:
     [shadow] = [path for path in (stage.folder.parent / "shadows").glob("*/*") if path.is_dir()]
     secrets = shadow / "fastagent.secrets.yaml"
     assert (secrets.stat().st_mode & 0o777, shadow.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -1,7 +1,7 @@
 """Checks team folders as one worker would read them together, and reports every fault."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,27 +33,11 @@ class TeamCheck:
         return [*teams, *(str(fault) for fault in self.faults)]
 
 
-def check(folders: Sequence[Path], *, run: bool = False) -> TeamCheck:
-    """Read the folders as a worker does. Faults are in the result and raise no error.
-
-    With `run`, agents of fast-agent are made too, which runs the code of their team.
-    """
+def check(folders: Sequence[Path]) -> TeamCheck:
+    """Read the folders as a worker does. Faults are in the result and raise no error."""
     from pallas_teams import TeamFaults, load_teams
 
     try:
-        teams = load_teams(folders, os.environ)
+        return TeamCheck(teams=load_teams(folders, os.environ))
     except TeamFaults as error:
         return TeamCheck(faults=error.faults)
-    faults = [fault for team in teams for fault in _run(team)] if run else []
-    return TeamCheck(teams=() if faults else teams, faults=faults)
-
-
-def _run(team: "TeamFolder") -> Iterator["Fault"]:
-    """What is wrong with agents of fast-agent when they are made."""
-    from pallas_teams import Fault
-
-    if any(agent.kind == "fast-agent" for agent in team.agents.values()):
-        from pallas_cli.agents.run_check import failed_agents
-
-        for agent, reason in failed_agents(team.folder).items():
-            yield Fault(str(team.folder), 0, 0, f"agents.{agent}", reason)

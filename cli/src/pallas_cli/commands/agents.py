@@ -20,9 +20,14 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check team folders that one worker hosts together, and print every fault. Exit code 1 if there is a fault."""
-    from pallas_cli.agents.check import check
+    from pallas_cli.agents.check import TeamCheck, check
 
-    result = check(folders, run=run)
+    result = check(folders)
+    if run and result.valid:
+        from pallas_cli.processes.run_check import run_faults
+
+        faults = tuple(run_faults(result.teams))
+        result = TeamCheck(faults=faults) if faults else result
     if as_json:
         print(json.dumps(result.as_json(), indent=2))
     else:

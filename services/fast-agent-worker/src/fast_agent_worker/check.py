@@ -19,7 +19,7 @@ from pallas_teams import load_team
 
 async def _check(folder: Path) -> dict[str, Any]:
     try:
-        team = await host_team(load_team(folder, os.environ), FastAgentSettings(), connect=False)
+        team = await host_team(load_team(folder, os.environ), FastAgentSettings.from_env({}), connect=False)
     except PallasError as error:
         return {"hosted": {}, "failed": {folder.name: error.message}}
     hosted = {

@@ -134,13 +134,13 @@ class _Host:
             return None
         key = id(prepared), name
         if key not in self._connections:
-            known = prepared.fast.context.config.mcp.servers
+            known = _servers_of(prepared)
             wanted = [server for server in servers if server not in known or known[server].load_on_start]
             self._connections[key] = Connections(prepared.fast.context, name, config, wanted, RELAY)
         return self._connections[key]
 
     def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:
-        known = prepared.fast.context.config.mcp.servers
+        known = _servers_of(prepared)
         mine = [known[server] for server in servers if server in known]
         if any(server.management == "provider" for server in mine):
             return False
@@ -170,6 +170,12 @@ class _Host:
             self.unstarted.append(define_with_model(self.folder, agent))
         except ValidationError:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
+
+
+def _servers_of(prepared: Prepared) -> Mapping[str, Any]:
+    """The servers of fast-agent's configuration."""
+    config = prepared.fast.context.config
+    return config.mcp.servers if config is not None and config.mcp is not None else {}
 
 
 def _model_of(prepared: Prepared, data: Mapping[str, Any]) -> str:

@@ -1,8 +1,11 @@
 """A server whose tools tests can see from outside: it appends a line to a file for each call."""
 
 import os
+import time
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 
@@ -33,12 +36,14 @@ async def pay(account: str, context: Context) -> str:
 @server.tool()
 async def wait_for(path: str) -> str:
     """Wait until there is a file."""
-    import asyncio
-
     _note("wait_for begins")
-    while not Path(path).exists():
-        await asyncio.sleep(0.01)
+    await anyio.to_thread.run_sync(_wait, path, abandon_on_cancel=True)
     return "there it is"
+
+
+def _wait(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.01)
 
 
 @server.tool()

@@ -31,14 +31,11 @@ class SharedAggregator(MCPAggregator):
 
     _opened = False
 
-    @property
-    def initialized(self) -> bool:
-        """Whether it can be used. An instance that is disposed says that it cannot; the others go on."""
-        return self._opened
-
-    @initialized.setter
-    def initialized(self, value: bool) -> None:
-        self._opened |= value
+    async def load_servers(self, *, force_connect: bool = False) -> None:
+        """Load them once. An instance that is disposed says that they are not loaded; those of other turns go on."""
+        if not self._opened:
+            await super().load_servers(force_connect=force_connect)
+        self._opened = self.initialized = True
 
     async def close(self) -> None:
         """Do nothing: an instance is disposed, the connections stay."""

@@ -124,12 +124,14 @@ async def _connect(agent: McpAgent, connections: Connections) -> None:
 
 
 def _observe(agent: Any, scope: TurnScope) -> None:
+    """Let a turn hear what an agent does."""
     if isinstance(agent, ToolAgent):
         agent.tool_runner_hooks = ToolAgent._merge_tool_runner_hooks(scope.hooks(), agent.tool_runner_hooks)
     if hasattr(agent, "workflow_telemetry"):
         agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
     if getattr(agent, "_human_input_tool", None) is not None:
-        agent._call_human_input_tool = nobody
+        asking: Any = agent
+        asking._call_human_input_tool = nobody
     llm = getattr(agent, "llm", None)
     if llm is not None:
         name = agent.name

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fast_agent.agents.tool_runner import ToolRunnerHooks
+from mcp_types import ContentBlock
 
 from fast_agent_worker.turns.people import Asked, question_of
 from pallas_contracts.errors import Superseded
@@ -238,8 +239,7 @@ def target_of(agent: Any, name: str) -> tuple[str, str, bool, bool]:
     if child is not None:
         return child.name, f"{child.name}__{child.name}", False, False
     aggregator = getattr(agent, "_aggregator", None)
-    found = aggregator.tool_catalog().namespaced_tool(name) if aggregator is not None else None
-    if found is not None:
+    if aggregator is not None and (found := aggregator.tool_catalog().namespaced_tool(name)) is not None:
         hints = found.tool.annotations
         safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
         return aggregator.server_display_name(found.server_name), found.tool.name, True, safe
@@ -253,23 +253,29 @@ def target_of(agent: Any, name: str) -> tuple[str, str, bool, bool]:
 class Relay:
     """A `ToolExecutionHandler` of fast-agent that reports to the turn that runs. All turns share it."""
 
-    async def on_tool_start(self, tool: str, server: str, arguments: Any, tool_use_id: str | None = None) -> str:
+    async def on_tool_start(
+        self, tool_name: str, server_name: str, arguments: dict[str, Any] | None, tool_use_id: str | None = None
+    ) -> str:
         """The place of the call: the hooks have reported its start."""
         scope = CURRENT.get(None)
-        return scope.place_of(tool_use_id, server, tool) if scope is not None else ""
+        return scope.place_of(tool_use_id, server_name, tool_name) if scope is not None else ""
 
-    async def on_tool_progress(self, call_id: str, progress: float, total: float | None, message: str | None) -> None:
+    async def on_tool_progress(
+        self, tool_call_id: str, progress: float, total: float | None, message: str | None
+    ) -> None:
         """Relay it."""
         if (scope := CURRENT.get(None)) is not None:
-            scope.tool_progress(call_id, progress, total, message)
+            scope.tool_progress(tool_call_id, progress, total, message)
 
-    async def on_tool_complete(self, call_id: str, success: bool, content: Any, error: str | None) -> None:
+    async def on_tool_complete(
+        self, tool_call_id: str, success: bool, content: list[ContentBlock] | None, error: str | None
+    ) -> None:
         """Emit the end of the call."""
         if (scope := CURRENT.get(None)) is not None:
-            scope.tool_ended(call_id, failed=not success)
+            scope.tool_ended(tool_call_id, failed=not success)
 
     async def on_tool_permission_denied(
-        self, tool: str, server: str, tool_use_id: str | None, error: str | None = None
+        self, tool_name: str, server_name: str, tool_use_id: str | None, error: str | None = None
     ) -> None:
         """Nobody denies anything here."""
 
@@ -277,7 +283,9 @@ class Relay:
         """Calls are known by the id of the model's call."""
         return tool_use_id
 
-    async def ensure_tool_call_exists(self, tool_use_id: str, tool: str, server: str, arguments: Any = None) -> str:
+    async def ensure_tool_call_exists(
+        self, tool_use_id: str, tool_name: str, server_name: str, arguments: dict[str, Any] | None = None
+    ) -> str:
         """The hooks make it."""
         return tool_use_id
 
@@ -291,9 +299,11 @@ class WorkflowRelay(Relay):
     def __init__(self, scope: TurnScope) -> None:
         self._scope = scope
 
-    async def on_tool_start(self, tool: str, server: str, arguments: Any, tool_use_id: str | None = None) -> str:
+    async def on_tool_start(
+        self, tool_name: str, server_name: str, arguments: dict[str, Any] | None, tool_use_id: str | None = None
+    ) -> str:
         """Emit that an agent of the workflow is called."""
-        return self._scope.member_started(server, str((arguments or {}).get("agent") or tool))
+        return self._scope.member_started(server_name, str((arguments or {}).get("agent") or tool_name))
 
 
 def _tokens(agent: Any) -> tuple[int, int]:

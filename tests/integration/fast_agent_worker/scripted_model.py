@@ -82,7 +82,7 @@ def _answer(body: Json) -> tuple[Json, str]:
     if schema is not None:
         return {"content": json.dumps(_fill(schema, schema, json.dumps(messages)))}, "stop"
     if tools and messages[-1]["role"] != "tool":
-        function = tools[0]["function"]
+        function = min((tool["function"] for tool in tools), key=json.dumps)
         arguments = dict.fromkeys(function["parameters"].get("required", []), "x")
         called = {"name": function["name"], "arguments": json.dumps(arguments)}
         return {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": called}]}, "tool_calls"

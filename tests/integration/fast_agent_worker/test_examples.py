@@ -1,7 +1,7 @@
 """Every example program of the installed fast-agent, unchanged.
 
-Called over MCP, it sends its models what it sends where fast-agent itself runs it, and answers the same. Its servers and
-models are stood for by ours. The configuration and model overlays do that; the programs are not changed.
+Called over MCP, it sends its models what it sends where fast-agent itself runs it, and answers the same. Its servers
+and models are stood for by ours. The configuration and model overlays do that; the programs are not changed.
 """
 
 import json
@@ -137,8 +137,13 @@ def wait_for_port(port: int) -> None:
 
 
 def shown(requests: list[dict[str, Any]], folder: Path) -> list[str]:
-    """What models were shown, in the order of their texts: parallel agents ask in any order."""
-    kept = ({key: each.get(key) for key in ("model", "messages", "tools", "response_format")} for each in requests)
+    """What models were shown, sorted: parallel agents ask in any order.
+
+    Tools are sorted too: where fast-agent runs it, a server's tools move to the end when it refreshes their list.
+    """
+    kept = [{key: each.get(key) for key in ("model", "messages", "tools", "response_format")} for each in requests]
+    for each in kept:
+        each["tools"] = sorted(each["tools"] or [], key=json.dumps)
     return sorted(json.dumps(each).replace(str(folder), "FOLDER") for each in kept)
 
 

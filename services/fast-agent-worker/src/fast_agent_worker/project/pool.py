@@ -15,6 +15,7 @@ from contextvars import Context
 from typing import Any
 
 from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
+from mcp_types import ListToolsResult
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +31,21 @@ class SharedAggregator(MCPAggregator):
     """Closed by its pool only, not by the instances that use it."""
 
     _opened = False
+    wanted: tuple[str, ...] = ()
 
     async def load_servers(self, *, force_connect: bool = False) -> None:
         """Load them once. An instance that is disposed says that they are not loaded; those of other turns go on."""
         if not self._opened:
             await super().load_servers(force_connect=force_connect)
         self._opened = self.initialized = True
+
+    async def list_tools(self) -> ListToolsResult:
+        """All tools in the order of the agent's servers. Those of a server whose list changes would move to the end."""
+        listed = await super().list_tools()
+        servers = {name: it.server_name for name, it in self._namespaced_tool_map.items()}
+        place = {name: number for number, name in enumerate(self.wanted)}
+        tools = sorted(listed.tools, key=lambda tool: place.get(servers.get(tool.name, ""), len(place)))
+        return ListToolsResult(tools=tools)
 
     async def close(self) -> None:
         """Do nothing: an instance is disposed, the connections stay."""
@@ -54,6 +64,7 @@ class Connections:
         self._aggregator = SharedAggregator(
             server_names=[], connection_persistence=True, context=context, name=name, config=config
         )
+        self._aggregator.wanted = self.servers
         self._registry = context.server_registry
         self._aggregator.set_tool_execution_handler(handler)
         self._entered, self._ended = asyncio.Event(), asyncio.Event()

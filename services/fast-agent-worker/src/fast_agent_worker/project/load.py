@@ -17,6 +17,9 @@ from typing import Any
 
 from fast_agent import FastAgent
 from fast_agent.core.agent_app import AgentApp
+from fast_agent.core.environment_lifecycle import open_environment_with_progress
+from fast_agent.core.logging.logger import get_logger
+from fast_agent.core.prompt_templates import refresh_execution_environment_context
 from fast_agent.core.run_lifecycle import FastAgentRunLifecycle
 from fast_agent.ui import console
 
@@ -142,8 +145,10 @@ async def prepare(fast: FastAgent) -> Prepared:
         raise Rejected(f"fast-agent refuses the project: {_reason(error)}") from error
     runtime = entered.runtime
     runtime.shell_environment = fast.environments.resolve(None)
+    await open_environment_with_progress(runtime.shell_environment, logger=get_logger(__name__))
     await fast._apply_environment_skills(runtime.shell_environment)
     if runtime.global_prompt_context is not None:
+        refresh_execution_environment_context(runtime.global_prompt_context, runtime.shell_environment)
         fast._refresh_prompt_context_skills(runtime.global_prompt_context)
     return Prepared(fast, runtime, entered)
 

@@ -75,7 +75,7 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[list[Subject]
             process = enter(running(name, folder, module, *arguments, env=_QUIET, python=python))
             process.wait_for("")
             call = replace(ours, port=process.port, path="/mcp", progress=7, sessions=scope == "shared")
-            return process, call if agent == "stepper" else _plain(call)
+            return process, call if agent == "stepper" else replace(_plain(call), progress=3)
 
         ours = Call(gateway.port, "/teams/steps/mcp/stepper", "stepper", {"message": _MESSAGE}, "hello", 5)
         shared, in_sessions = peer("shared")

@@ -48,6 +48,12 @@ class Stage:
         async with self.client(agent) as client:
             return await call(client, agent, message, **more)
 
+    @property
+    def shadow(self) -> Path:
+        """The folder in which the worker runs."""
+        [found] = (self.folder.parent / "shadows").glob(f"*/*-{self.worker.process.pid}")
+        return found
+
     def called(self) -> list[str]:
         """The calls of the team's server so far."""
         return self.ledger.read_text("utf-8").splitlines() if self.ledger.exists() else []

@@ -2,24 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
 
 import psutil
-import pytest
 from tests.e2e.calls import call
-from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
+from tests.integration.fast_agent_worker.stage import Stage, python
 
 python()
 
 CONVERSATIONS = int(os.environ.get("PALLAS_TEST_CONVERSATIONS", "20"))
 TURNS = int(os.environ.get("PALLAS_TEST_TURNS", "4"))
-
-
-@pytest.fixture(scope="module")
-async def stage(nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
-    async with a_stage(nats_url, tmp_path_factory.mktemp("stage")) as running:
-        await until_hosted(running, "research")
-        yield running
 
 
 async def converse(stage: Stage, number: int) -> None:

@@ -11,7 +11,8 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult
 from tests.e2e.calls import call
-from tests.integration.fast_agent_worker.stage import Stage, a_stage, a_worker_of, python, until_hosted
+from tests.integration.fast_agent_worker.stage import Stage, a_worker_of, python, until_hosted
+from tests.integration.processes import Service
 from tests.integration.real_parts import a_worker, until
 
 python()
@@ -20,10 +21,10 @@ PAY = '***CALL_TOOL ledger__pay {"account": "alice"}'
 
 
 @pytest.fixture(scope="module")
-async def stage(nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
-    async with a_stage(nats_url, tmp_path_factory.mktemp("stage")) as running:
-        await until_hosted(running, "harper")
-        yield running
+async def second(stage: Stage) -> AsyncGenerator[Service]:
+    """Another worker of the team. The last test kills it."""
+    async with a_worker_of(stage.url, stage.folder.parent, stage.folder, "kottos-2") as worker:
+        yield worker
 
 
 async def until_called(stage: Stage, what: str) -> None:
@@ -61,20 +62,19 @@ QUESTION = {"message": "Which size?", "fields": [{"name": "size", "type": "text"
 ASK = f"***CALL_TOOL __human_input {json.dumps(QUESTION)}"
 
 
-async def test_a_person_is_asked_and_any_worker_goes_on_with_the_answer(stage: Stage) -> None:
-    place, first = stage.folder.parent, stage.worker
-    async with a_worker_of(stage.url, place, stage.folder, "kottos-2"):
-        person = Person(size="large")
+async def test_a_person_is_asked_and_any_worker_goes_on_with_the_answer(stage: Stage, second: Service) -> None:
+    person, first = Person(size="large"), stage.worker
 
-        async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
-            first.send(signal.SIGSTOP)  # the one that asked, if it was this one
-            return await person(context, params)
+    async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
+        first.send(signal.SIGSTOP)  # it may be the one that has asked
+        return await person(context, params)
 
-        try:
-            async with Client(stage.front.url(stage.team, "harper"), elicitation_callback=answer) as client:
-                result = await call(client, "harper", ASK)
-        finally:
-            first.send(signal.SIGCONT)
+    try:
+        async with Client(stage.front.url(stage.team, "harper"), elicitation_callback=answer) as client:
+            result = await call(client, "harper", ASK)
+    finally:
+        first.send(signal.SIGCONT)
+    assert second.process.returncode is None
     assert json.loads(result.text) == {"size": "large"}
     [asked] = person.asked
     assert asked.message == "Which size?"
@@ -93,21 +93,21 @@ async def test_agents_of_two_kinds_share_a_team(stage: Stage) -> None:
         assert (await stage.call("harper", "hello")).text == "hello"
 
 
-async def test_a_turn_whose_tool_may_have_had_an_effect_is_not_executed_again(stage: Stage, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    waits = f"***CALL_TOOL ledger__wait_for {json.dumps({'path': str(go)})}"
-    place = stage.folder.parent
+async def test_a_turn_whose_tool_may_have_had_an_effect_is_not_executed_again(
+    stage: Stage, second: Service, tmp_path: Path
+) -> None:
+    waits = f"***CALL_TOOL ledger__wait_for {json.dumps({'path': str(tmp_path / 'go')})}"
     before = stage.called().count("wait_for begins")
+
+    async def started() -> bool:
+        return stage.called().count("wait_for begins") > before
+
     stage.worker.send(signal.SIGSTOP)
     try:
-        async with a_worker_of(stage.url, place, stage.folder, "kottos-3") as lost, stage.client("clerk") as client:
+        async with stage.client("clerk") as client:
             calling = asyncio.create_task(call(client, "clerk", waits))
-
-            async def started() -> bool:
-                return stage.called().count("wait_for begins") > before
-
             await until(started)
-            lost.process.kill()
+            second.process.kill()
             stage.worker.send(signal.SIGCONT)
             answer = await calling
     finally:

@@ -1,24 +1,15 @@
 """A team of the upstream Pallas, unchanged, as its callers see it."""
 
 import json
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from mcp_types import TextContent
-from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
+from tests.integration.fast_agent_worker.stage import Stage, python
 
 python()
 
 BALANCE = '***CALL_TOOL ledger__balance {"account": "alice"}'
-
-
-@pytest.fixture(scope="module")
-async def stage(nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
-    async with a_stage(nats_url, tmp_path_factory.mktemp("stage")) as running:
-        for agent in ("harper", "pipeline", "clerk"):
-            await until_hosted(running, agent)
-        yield running
 
 
 async def test_the_tool_is_that_of_the_interface(stage: Stage) -> None:
@@ -95,7 +86,7 @@ async def test_agents_that_cannot_be_imported_are_reported_and_the_others_work(s
 
 
 def test_secrets_are_in_no_file_that_others_can_read(stage: Stage) -> None:
-    [shadow] = [path for path in (stage.folder.parent / "shadows").glob("*/*") if path.is_dir()]
+    shadow = stage.shadow
     secrets = shadow / "fastagent.secrets.yaml"
     assert (secrets.stat().st_mode & 0o777, shadow.stat().st_mode & 0o777) == (0o600, 0o700)
     assert "a-team-jwt" not in stage.worker.log.read_text("utf-8")

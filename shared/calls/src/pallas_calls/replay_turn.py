@@ -95,7 +95,7 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
         raise Conflict(refused[1], code=refused[0])
     assert old.kept is not None
     definition = await _definition(bus, old.team, agent or old.agent)
-    if model is not None and definition.kind != "llm":
+    if model is not None and definition.kind not in ("llm", "fast-agent"):
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
     tool = _tool(definition, old.kept.tool)
     check_arguments(tool, old.kept.arguments)

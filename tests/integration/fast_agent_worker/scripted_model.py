@@ -52,7 +52,7 @@ def scripted_model() -> Generator[Model]:
             self.end_headers()
             self.wfile.write(lines.encode())
 
-        def log_message(self, *_: object) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Write nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -71,20 +71,22 @@ def _chunks(body: Json) -> list[Json]:
     head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
     first = {"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-    last = {"index": 0, "delta": {}, "finish_reason": reason}
+    last: Json = {"index": 0, "delta": {}, "finish_reason": reason}
     return [{**head, "choices": [first]}, {**head, "choices": [last]}, {**head, "choices": [], "usage": usage}]
 
 
 def _answer(body: Json) -> tuple[Json, str]:
     messages = body["messages"]
-    tools = [tool for tool in body.get("tools") or [] if tool["function"]["name"] != "__human_input"]
-    schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
+    offered: list[Json] = [tool["function"] for tool in body.get("tools") or ()]
+    tools = [tool for tool in offered if tool["name"] != "__human_input"]
+    form: Json = body.get("response_format") or {}
+    schema: Json | None = form["json_schema"]["schema"] if "json_schema" in form else None
     if schema is not None:
         return {"content": json.dumps(_fill(schema, schema, json.dumps(messages)))}, "stop"
     if tools and messages[-1]["role"] != "tool":
-        function = min((tool["function"] for tool in tools), key=json.dumps)
-        arguments = dict.fromkeys(function["parameters"].get("required", []), "x")
-        called = {"name": function["name"], "arguments": json.dumps(arguments)}
+        function = min(tools, key=json.dumps)
+        needed: list[str] = function["parameters"].get("required", [])
+        called = {"name": function["name"], "arguments": json.dumps(dict.fromkeys(needed, "x"))}
         return {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": called}]}, "tool_calls"
     said = json.dumps([(it["role"], it.get("content")) for it in messages[1:]])
     return {"content": f"answer {hashlib.sha256(said.encode()).hexdigest()[:6]}"}, "stop"

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.tls import share_tls_context
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
@@ -124,6 +125,7 @@ class _Host:
                 log.info("fast-agent's settings", extra={"note": note})
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
+            share_tls_context()
             self._project = Project(shadow, folder)
         return self._project
 

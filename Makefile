@@ -10,7 +10,8 @@ MAKEFLAGS += --no-print-directory
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
-FAST_AGENT := .tools/fast-agent/.installed
+# The environment of fast-agent-worker, which has a lock of its own. `pallas up` and the tests make it when they need it.
+FAST_AGENT_WORKER := .tools/fast-agent-worker
 # Engines of durable workflows, beside which pipelines are measured. Later versions of FastAPI break this one of Prefect.
 DURABLE := .tools/durable/.installed
 # The server for the same tools, beside which the fleet is measured.
@@ -58,6 +59,8 @@ style: $(INSTALLED)
 
 types: $(INSTALLED)
 	$(RUN) pyright
+	@if [ -x $(FAST_AGENT_WORKER)/bin/python ]; then $(RUN) pyright -p services/fast-agent-worker; \
+	else echo "types of fast-agent-worker are not checked: its packages are not installed"; fi
 
 ## test         lint, format, documents, then the whole suite with the types beside it; ends with the slowest 20 tests
 test: ready style docs $(FLEET_MCP)
@@ -85,7 +88,7 @@ conformance: ready $(FLEET_MCP)
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: ready $(FAST_AGENT) $(DURABLE) $(FLEET_MCP) $(CHAINLIT)
+bench: ready $(DURABLE) $(FLEET_MCP) $(CHAINLIT)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
 
 ## open-webui   install open-webui (7 GB), which make bench then measures as well
@@ -124,12 +127,6 @@ gen: $(INSTALLED)
 	@$(RUN) python -m pallas_cli.reference
 	@$(RUN) python -m docs.site.reference
 	@$(RUN) python -m deploy.helm.generate
-
-# In an environment of its own: its dependencies are not ours.
-$(FAST_AGENT): $(INSTALLED)
-	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
-	@$(UV) pip install --quiet --python $(@D) fast-agent-mcp==0.10.46
-	@touch $@
 
 $(DURABLE): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)

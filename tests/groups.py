@@ -19,8 +19,14 @@ _WHOLE_MACHINE = (
 )
 
 
+_SHARED_STAGE = "tests/integration/fast_agent_worker/"
+"""A folder whose tests share processes that take long to start."""
+
+
 def group_of(test: str) -> str:
     """The group of a test, by its node id."""
+    if test.startswith(_SHARED_STAGE):
+        return _SHARED_STAGE
     return "machine" if test.startswith(_WHOLE_MACHINE) else test.partition("::")[0]
 
 

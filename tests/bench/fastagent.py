@@ -1,10 +1,14 @@
 """The same agent on Pallas and on fast-agent: a model behind HTTP, a tool of a downstream server, the model again.
 
-Both get the same model, which takes no time, and the same server. fast-agent is called in both ways that it has: its
-callers have a session each, which keeps an agent with its connections, or every call gets an agent of its own.
+All get the same model, which takes no time, and the same server. fast-agent is called in both ways that it has: its
+callers have a session each, which keeps an agent with its connections, or every call gets an agent of its own. The
+same module is also hosted unchanged by fast-agent-worker, where every turn has agents of its own. An agent without
+servers, whose model passes the message through, shows what the agents themselves cost.
 """
 
 import json
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -21,12 +25,17 @@ from tests.bench.tables import table
 from tests.bench.throughput import Measure, Subject
 from tests.bench.throughput import measure as measure_subjects
 
-PYTHON = Path(__file__).parents[2] / ".tools" / "fast-agent" / "bin" / "python"
+from pallas_cli.processes.fast_agent import fast_agent_python
+
 PALLAS, SESSIONS, STATELESS = "pallas-steps", "fast-agent-sessions", "fast-agent-stateless"
+HOSTED, PLAIN_HOSTED, PLAIN_STATELESS = "fast-agent-hosted", "fast-agent-plain-hosted", "fast-agent-plain-stateless"
 SUBJECTS = {
     PALLAS: "Pallas, LLM agent with a tool",
     SESSIONS: "the same on fast-agent, a session for each caller",
     STATELESS: "the same on fast-agent, stateless",
+    HOSTED: "that of fast-agent, unchanged, on fast-agent-worker",
+    PLAIN_STATELESS: "an agent without servers on fast-agent, stateless",
+    PLAIN_HOSTED: "the same, unchanged, on fast-agent-worker",
 }
 CONCURRENCIES = (1, 64)
 _ROUNDS = 2
@@ -40,17 +49,18 @@ def measure(folder: Path, load: Load, rounds: int, seconds: float, report: Calla
     """Figures by subject and concurrency, and the version of fast-agent.
 
     Raises:
-        FileNotFoundError: fast-agent is not installed; `make bench` does that.
+        Refused: fast-agent cannot be installed.
     """
-    version = subprocess.run([PYTHON, "-c", _VERSION], capture_output=True, text=True, check=True).stdout.strip()
+    python = fast_agent_python(os.environ, report)
+    version = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=True).stdout.strip()
     report(f"starting Pallas and fast-agent {version}")
-    with _subjects(folder / "fast-agent", load) as found:
+    with _subjects(folder / "fast-agent", load, python) as found:
         figures = measure_subjects(found, CONCURRENCIES, min(_ROUNDS, rounds), seconds, report)
     return {"version": version, "subjects": figures}
 
 
 @contextmanager
-def _subjects(folder: Path, load: Load) -> Generator[list[Subject]]:
+def _subjects(folder: Path, load: Load, python: Path) -> Generator[list[Subject]]:
     with ExitStack() as parts:
         enter = parts.enter_context
         counts = enter(stepping.counted(folder, model_is_counted=False))
@@ -59,20 +69,30 @@ def _subjects(folder: Path, load: Load) -> Generator[list[Subject]]:
         worker = enter(stepping.starting_worker(folder, url, counts, {})).wait_for("readyz")
         config = _config(folder, counts)
 
-        def peer(scope: str) -> tuple[Measured, Call]:
-            arguments = ("{port}", str(config), str(folder / scope), scope)
-            module = "tests.bench.peers.fastagent"
-            process = enter(running(f"fast-agent-{scope}", folder, module, *arguments, env=_QUIET, python=PYTHON))
+        def peer(scope: str, agent: str = "stepper") -> tuple[Measured, Call]:
+            arguments = ("{port}", str(config), str(folder / f"{scope}-{agent}"), scope, agent)
+            module, name = "tests.bench.peers.fastagent", f"fast-agent-{scope}-{agent}"
+            process = enter(running(name, folder, module, *arguments, env=_QUIET, python=python))
             process.wait_for("")
-            return process, replace(ours, port=process.port, path="/mcp", progress=7, sessions=scope == "shared")
+            call = replace(ours, port=process.port, path="/mcp", progress=7, sessions=scope == "shared")
+            return process, call if agent == "stepper" else replace(_plain(call), progress=3)
 
         ours = Call(gateway.port, "/teams/steps/mcp/stepper", "stepper", {"message": _MESSAGE}, "hello", 5)
         shared, in_sessions = peer("shared")
         stateless, by_request = peer("request")
+        plain, plain_by_request = peer("request", "plain")
+        env = {"PALLAS_NATS_URL": url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(_team(folder, config))}
+        env |= {"PALLAS_SLOTS": "64", "PALLAS_SHADOW_DIR": str(folder / "shadows")}
+        hosting = enter(running("fast-agent-worker", folder, "fast_agent_worker", env=env, python=python))
+        hosting.wait_for("readyz")
+        hosted = replace(ours, path="/teams/hosted/mcp/stepper")
         calls: dict[str, tuple[Call, tuple[Measured, ...]]] = {
             PALLAS: (ours, (gateway, worker, nats)),
             SESSIONS: (in_sessions, (shared,)),
             STATELESS: (by_request, (stateless,)),
+            HOSTED: (hosted, (gateway, hosting, nats)),
+            PLAIN_STATELESS: (plain_by_request, (plain,)),
+            PLAIN_HOSTED: (_plain(replace(hosted, path="/teams/hosted/mcp/plain")), (gateway, hosting, nats)),
         }
 
         def measuring(call: Call) -> Measure:
@@ -85,6 +105,33 @@ def _subjects(folder: Path, load: Load) -> Generator[list[Subject]]:
 
 
 _QUIET = {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_SHOW_SERVER_BANNER": "false"}
+
+
+def _plain(call: Call) -> Call:
+    """The same call of the agent without servers."""
+    return replace(call, tool="plain", arguments={"message": "hello"}, progress=1)
+
+
+def _team(folder: Path, config: Path) -> Path:
+    """A folder with a module of fast-agent, and the configuration of the others."""
+    team = folder / "hosted"
+    team.mkdir()
+    shutil.copy(config, team)
+    (team / "agents.yaml").write_text("agents: {stepper: {module: steps.py}, plain: {module: steps.py}}", "utf-8")
+    (team / "steps.py").write_text(_MODULE, "utf-8")
+    return team
+
+
+_MODULE = """
+from fast_agent import FastAgent
+
+fast = FastAgent("steps")
+
+
+@fast.agent("stepper", instruction="You answer in one sentence.", servers=["counter"], use_history=False)
+@fast.agent("plain", instruction="You answer.", model="passthrough", use_history=False)
+async def main(): ...
+"""
 
 
 def _config(folder: Path, counts: Counted) -> Path:

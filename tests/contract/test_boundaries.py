@@ -48,7 +48,7 @@ def test_shared_packages_import_only_the_packages_below_them() -> None:
         "pallas_runtime": {"pallas_contracts"},
         "pallas_teams": {"pallas_contracts"},
         "pallas_calls": {"pallas_contracts", "pallas_bus", "pallas_runtime", "pallas_schemas"},
-        "pallas_executor": {"pallas_contracts", "pallas_bus", "pallas_runtime"},
+        "pallas_executor": {"pallas_contracts", "pallas_bus", "pallas_runtime", "pallas_schemas", "pallas_teams"},
         "pallas_lookups": {"pallas_contracts"},
         "pallas_postgres": {"pallas_contracts"},
         "pallas_mcp_calls": set[str](),

@@ -21,7 +21,7 @@ from pallas_runtime.span_export import FLUSH_SECONDS
 
 MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
 JOBS = {*MIGRATIONS, "demo-library"}
-OURS = {*SERVICES, *JOBS, "demo-tools", "backup"}
+OURS = {*SERVICES, *JOBS, "demo-tools", "backup", "fast-agent-worker"}
 HOSTED = ROOT / "deploy" / "demo-team"
 MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/tls"}
 """What `make secrets` makes beside the secrets."""

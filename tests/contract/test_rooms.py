@@ -11,7 +11,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_bus": (("transport",), ("turnlog",), ("history", "rights")),
     "pallas_runtime": (("http",), ("",)),
     "pallas_calls": (("",), ("admission", "keyed"), ("service",)),
-    "pallas_executor": (("",), ("functions",)),
+    "pallas_executor": (("",), ("functions",), ("teams",)),
     "pallas_cli": (
         ("",),
         (

@@ -47,7 +47,15 @@ class Package:
 def packages() -> list[Package]:
     """All distributions of the workspace."""
     folders = [*ROOT.glob("shared/*"), *ROOT.glob("services/*"), *ROOT.glob("clients/*"), ROOT / "cli", ROOT / "demo"]
-    return [Package(folder) for folder in sorted(folders) if (folder / "pyproject.toml").exists()]
+    ours = sorted(folder for folder in folders if folder not in excluded())
+    return [Package(folder) for folder in ours if (folder / "pyproject.toml").exists()]
+
+
+@cache
+def excluded() -> frozenset[Path]:
+    """The folders of distributions that have a lock of their own, outside of the workspace."""
+    uv = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]
+    return frozenset(ROOT / folder for folder in uv["workspace"].get("exclude", ()))
 
 
 @cache

@@ -18,10 +18,10 @@ def text() -> str:
     return PATH.read_text("utf-8")
 
 
-def install_command(package: str) -> list[str]:
-    """The command that installs a package."""
+def install_command(package: str, project: str = ".") -> list[str]:
+    """The command that installs a package of a project, which is the workspace by default."""
     [command] = _INSTALL.findall(text())
-    return [word.replace("$PACKAGE", package) for word in shlex.split(command)]
+    return [word.replace("$PACKAGE", package).replace("$PROJECT", project) for word in shlex.split(command)]
 
 
 def build_environment() -> dict[str, str]:

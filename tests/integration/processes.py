@@ -64,18 +64,25 @@ class Service:
 
 @asynccontextmanager
 async def a_service(
-    module: str, url: str, folder: Path, instance: str, others: Mapping[str, str] | None = None, /, **settings: str
+    module: str,
+    url: str,
+    folder: Path,
+    instance: str,
+    others: Mapping[str, str] | None = None,
+    /,
+    python: Path = Path(sys.executable),
+    **settings: str,
 ) -> AsyncGenerator[Service]:
     """A process of the service in `module`. `settings` are its variables without their prefix, `others` have none.
 
-    It listens on a free port, or on the one in `settings`.
+    It listens on a free port, or on the one in `settings`. `python` is that of another environment.
     """
     port, log = int(settings.get("port", free_port())), folder / f"{instance}.log"
     given = {"nats_url": url, "port": str(port), "instance": instance, "drain_seconds": "2", **settings}
     environ = {**os.environ, **(others or {}), **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module, env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
+            python, "-m", module, env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
         )
     try:
         yield Service(instance, port, log, process)

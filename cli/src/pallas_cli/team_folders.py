@@ -22,8 +22,8 @@ _COPY = Path("teams") / "demo"
 
 @dataclass(frozen=True, slots=True)
 class TeamSummary:
-    """A team: its name, its agents in the order of the file, their dedicated ports, its id at team-lifecycle, and the
-    names of its downstream servers."""
+    """A team: its name, its agents in the order of the file, their dedicated ports, its id at team-lifecycle, the names
+    of its downstream servers, and whether it has agents of fast-agent."""
 
     name: str
     folder: Path
@@ -31,6 +31,7 @@ class TeamSummary:
     ports: frozenset[int]
     team_id: str | None = None
     servers: frozenset[str] = frozenset()
+    fast_agent: bool = False
 
 
 def demo_folder() -> Path:
@@ -70,6 +71,7 @@ def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[
             ports=frozenset(agent.port for agent in team.agents.values() if agent.port is not None),
             team_id=team.team_id,
             servers=frozenset(team.servers),
+            fast_agent=any(agent.kind == "fast-agent" for agent in team.agents.values()),
         )
         for team in teams
     ]

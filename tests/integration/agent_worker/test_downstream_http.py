@@ -9,10 +9,10 @@ import pytest
 from tests.integration.real_parts import until
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
-from agent_worker.teams.hosted_team import HostedTeam
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
 from pallas_executor.agent_runtime import AgentRuntime
+from pallas_executor.teams.hosted_team import HostedTeam
 
 SLOW = '/tool toolbox/long_task {"seconds": 60}'
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from agent_worker.teams.hosted_team import HostedTeam
 from prometheus_client import CollectorRegistry
 from tests.requirements import requirement
 from tests.runtimes import Events, a_turn, text_of
 
 from agent_worker.metrics import MOST_MODELS, Metrics, make_metrics
-from agent_worker.teams.hosted_team import HostedTeam
 from agent_worker.teams.make_agents import host_team
 from agent_worker.teams.watching import Watching
 from pallas_contracts.costs import Allowance, Cost

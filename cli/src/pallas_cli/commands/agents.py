@@ -19,17 +19,36 @@ app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 @app.command()
 def validate(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders.")],
+    run: Annotated[bool, typer.Option("--run", help="Also make agents of fast-agent, which runs their code.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check team folders that one worker hosts together, and print every fault. Exit code 1 if there is a fault."""
-    from pallas_cli.agents.check import check
+    from pallas_cli.agents.check import TeamCheck, check
 
     result = check(folders)
+    if run and result.valid:
+        from pallas_cli.processes.run_check import run_faults
+
+        faults = tuple(run_faults(result.teams))
+        result = TeamCheck(faults=faults) if faults else result
     if as_json:
         print(json.dumps(result.as_json(), indent=2))
     else:
         print_plain("\n".join(result.as_lines()))
     raise typer.Exit(0 if result.valid else 1)
+
+
+@app.command()
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A team folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say what a team folder will be: its agents, models, servers, the variables it needs, and what is translated."""
+    from pallas_cli.agents.explain import explain_folder
+
+    found = explain_folder(folder)
+    print_plain(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(found.as_lines()))
+    raise typer.Exit(0 if not found.faults else 1)
 
 
 @app.command("list")

@@ -1,5 +1,6 @@
 """The plan of a stack, made before its first process starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class Plan:
     """What is started. A server that is None runs elsewhere or is not needed; with `--no-auth`, `auth` is None.
 
     `demo_agents` are the demo's data agents. They have no bearer, so they are started only while none is asked for.
+    `fast_agent` are the folders, by team, that need a worker with fast-agent, and `fast_agent_python` is its Python.
     """
 
     data: Path
@@ -84,6 +86,8 @@ class Plan:
     data_pool_port: int
     fleet: FleetSide
     demo_agents: bool = False
+    fast_agent: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    fast_agent_python: Path | None = None
     auth: AuthSide | None = None
 
     @property

@@ -1,13 +1,14 @@
 """Makes a plan from the user's options, and refuses what cannot work before anything starts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.processes.fast_agent import fast_agent_python
 from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
 from pallas_cli.stack.data import SECRETS, kept_secret
@@ -20,12 +21,20 @@ from pallas_cli.team_folders import TeamSummary
 
 
 def make_plan(
-    options: StackOptions, external: External, data: Path, teams: Sequence[TeamSummary], *, demo: bool
+    options: StackOptions,
+    external: External,
+    data: Path,
+    teams: Sequence[TeamSummary],
+    *,
+    demo: bool,
+    report: Callable[[str], None],
 ) -> Plan:
     """Choose servers, ports and addresses. With `demo`, the demo team's servers are included.
 
+    `report` is told what has to be installed.
+
     Raises:
-        Refused: a binary is missing, a needed port is in use, or the local fleet cannot be.
+        Refused: a binary is missing or cannot be installed, a needed port is in use, or the local fleet cannot be.
     """
     ports = Ports(options.port_base)
     nats = _nats(data, ports, teams) if external.nats is None else None
@@ -34,6 +43,7 @@ def make_plan(
     _require_binaries(options, nats, redis, postgres)
     redis_url = external.redis or (redis.url if redis else None)
     postgres_url = external.postgres or (postgres.url if postgres else None)
+    foreign = {team.name: team.folder for team in teams if team.fast_agent}
     plan = Plan(
         data=data,
         nats=nats,
@@ -54,6 +64,8 @@ def make_plan(
         fleet=_fleet_side(ports, external.coder),
         demo_agents=demo and (os.environ.get("PALLAS_GATEWAY_AUTH") or "off") == "off",
         auth=_auth_side(ports, data, redis_url, postgres_url) if options.auth else None,
+        fast_agent=foreign,
+        fast_agent_python=fast_agent_python(os.environ, report) if foreign else None,
     )
     require_free(plan.fixed_ports())
     return plan

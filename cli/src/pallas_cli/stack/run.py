@@ -53,7 +53,7 @@ def run_stack(options: StackOptions, console: Console) -> int:
         if options.ready_file is not None:
             ready_file.remove(options.ready_file)
         teams, demo_team = with_demo_team(data, teams) if options.auth else (without_library(data, teams), None)
-        plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo)
+        plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo, report=console.print)
         keep_addresses(data, plan.addresses)
         return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
 

@@ -33,8 +33,13 @@ def service(
     stage: int = SERVICES,
     needs: frozenset[str] = BROKER,
     inherited: Callable[[], dict[str, str]] = service_environment,
+    python: str = sys.executable,
+    module: str | None = None,
+    user: str | None = None,
 ) -> ProcessSpec:
     """A service on a fixed port, or on a free port that changes at every start.
+
+    It is run by `python`, which has its `module`, and is `user` at the broker: by default both have the service's name.
 
     Its environment is `inherited`, then the variables of all services, then `variables`.
     """
@@ -43,13 +48,13 @@ def service(
         bound = free_port() if port is None else port
         own = await variables()
         return Launch(
-            command=(sys.executable, "-m", name.replace("-", "_")),
+            command=(python, "-m", module or name.replace("-", "_")),
             ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
             env={
                 **inherited(),
                 **common_variables(plan),
                 "PALLAS_REVISION": os.environ.get("PALLAS_REVISION") or await revision(),
-                **_user(plan, name),
+                **_user(plan, user or name),
                 "PALLAS_HOST": LOOPBACK,
                 "PALLAS_PORT": str(bound),
                 **own,

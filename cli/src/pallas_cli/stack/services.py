@@ -73,9 +73,26 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         service(plan, "agent-worker", _always(worker), number=number, inherited=team_environment)
         for number in range(1, plan.workers + 1)
     ]
+    specs += _fast_agent_workers(plan)
     public = {"PALLAS_PUBLIC_URL": _public_url(plan)}
     specs.append(service(plan, "registry", _always(public), port=plan.registry_port))
     return specs
+
+
+def _fast_agent_workers(plan: Plan) -> Sequence[ProcessSpec]:
+    """A worker for each folder with agents of fast-agent: at the broker, it is an agent-worker."""
+    return [
+        service(
+            plan,
+            f"fast-agent-worker-{team}",
+            _always({"PALLAS_TEAMS": str(folder)}),
+            inherited=team_environment,
+            python=str(plan.fast_agent_python),
+            module="fast_agent_worker",
+            user="agent-worker",
+        )
+        for team, folder in plan.fast_agent.items()
+    ]
 
 
 def _public_url(plan: Plan) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 from agent_worker.metrics import make_metrics
 from agent_worker.settings import WorkerSettings
-from agent_worker.teams.host_teams import HostTeams
 from agent_worker.teams.watching import Watching
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
@@ -14,8 +14,20 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.sealed import seal_key
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.teams.host_teams import HostTeams
+from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_runtime.process import STORED, Process
+from pallas_teams import TeamFolder
 from pallas_teams.prices import NO_PRICES, load_prices
+
+KINDS = frozenset({"llm", "function"})
+"""The kinds of agents that this worker executes. A folder's agents of other kinds are not its business."""
+
+
+async def _make(folder: TeamFolder, *, watching: Watching) -> HostedTeam:
+    from agent_worker.teams.make_agents import host_team
+
+    return await host_team(folder, watching)
 
 
 @asynccontextmanager
@@ -46,12 +58,8 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
             keep_key=key,
             hold=settings.hold,
         ) as executor:
-            hosting = HostTeams(
-                executor,
-                settings.teams,
-                watching=Watching(settings.trace_content, prices, metrics.models),
-                keeps_failed=key is not None,
-            )
+            make = partial(_make, watching=Watching(settings.trace_content, prices, metrics.models))
+            hosting = HostTeams(executor, settings.teams, make, KINDS, keeps_failed=key is not None)
             await hosting.host_teams()
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [

@@ -1,24 +1,11 @@
 """The settings of the worker."""
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from pallas_bus.turnlog.content.sealed import seal_key
-from pallas_contracts.errors import Rejected
+from pallas_executor.seal_key_text import SealKeyText
 from pallas_runtime.settings import Folders, Settings
-
-
-def _check_key(text: str) -> str:
-    try:
-        seal_key(text)
-    except Rejected as error:
-        raise ValueError(error.message) from error
-    return text
-
-
-type SealKeyText = Annotated[str, AfterValidator(_check_key)]
 
 
 class WorkerSettings(Settings):

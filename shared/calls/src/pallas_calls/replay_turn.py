@@ -130,7 +130,7 @@ def request_again(
         Rejected: the agent has no model to replace (`unknown_model`).
         Conflict: the arguments do not fit the agent's tool (`invalid_arguments`).
     """
-    if model is not None and definition.kind != "llm":
+    if model is not None and definition.kind not in ("llm", "fast-agent"):
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
     tool = _tool(definition, kept.tool)
     check_arguments(tool, kept.arguments)

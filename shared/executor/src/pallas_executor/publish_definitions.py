@@ -6,7 +6,7 @@ An older version never replaces a newer one, so a worker with an old folder cann
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import delete, get_entries, get_entry, put
@@ -44,8 +44,9 @@ async def publish_definitions(
     definitions: Iterable[AgentDefinition],
     *,
     unstarted: Iterable[AgentDefinition] = (),
+    kinds: Collection[str],
 ) -> None:
-    """Publish a team's whole set.
+    """Publish all agents of a team that are of `kinds`. Those of other kinds are left alone: another worker has them.
 
     Agents that failed to start stay published, so that their health can be seen: their published definition is kept; if
     there is none, `unstarted` is published.
@@ -60,7 +61,7 @@ async def publish_definitions(
     for agent, definition in wanted.items():
         await publish_definition(bus, definition, published.get(agent, _UNKNOWN))
     for known, _ in published.values():
-        if known is None or known.agent in wanted:
+        if known is None or known.agent in wanted or known.kind not in kinds:
             continue
         if version_key(known.version) > version_key(version):
             log.warning("agent kept: it belongs to a newer version", extra={"team": team, "agent": known.agent})

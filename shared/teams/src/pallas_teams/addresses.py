@@ -17,7 +17,7 @@ _HTTP_FIELDS = ("url", "headers")
 _STDIO_FIELDS = ("command", "args", "env", "cwd")
 _PUBLISHED = ("default_model", "model_capabilities")
 
-_FORBIDDEN_REASON = (
+FORBIDDEN_REASON = (
     "is not supported: a caller's token is never passed on. Put the static team JWT that replaces it into"
     " mcp.servers.<name>.headers.Authorization in fastagent.secrets.yaml"
 )
@@ -30,7 +30,7 @@ def check_forbidden(tree: Branch | Row, faults: FaultList, path: FieldPath = ())
     else:
         parts = [(key, entry.node) for key, entry in tree.entries.items()]
         if FORBIDDEN in tree.entries:
-            faults.add(tree.entries[FORBIDDEN].mark, (*path, FORBIDDEN), _FORBIDDEN_REASON)
+            faults.add(tree.entries[FORBIDDEN].mark, (*path, FORBIDDEN), FORBIDDEN_REASON)
     for part, node in parts:
         if isinstance(node, Branch | Row):
             check_forbidden(node, faults, (*path, part))

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from pallas_contracts.agents import Allow, Icon, Limits
 from pallas_contracts.costs import Budget, TeamBudget
 from pallas_teams.clashes import slug
+from pallas_teams.fast_agent.kinds import kind_of_section
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -17,7 +18,7 @@ from pallas_teams.model import (
     StdioServer,
     TeamFolder,
 )
-from pallas_teams.providers import callable_providers, parse_model, provider_config
+from pallas_teams.providers import callable_providers, is_callable, parse_model, provider_config
 from pallas_teams.schema import (
     AgentSection,
     AgentsFile,
@@ -36,7 +37,7 @@ def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapp
         OSError, UnicodeDecodeError: an instruction file has changed since it was checked.
     """
     name = team.name or slug(folder)
-    agents = {key: _agent(folder, key, section, team, config) for key, section in team.agents.items()}
+    agents = {key: _agent(folder, key, section, team, config, environ) for key, section in team.agents.items()}
     used = {agent.model.provider for agent in agents.values() if agent.model}
     return TeamFolder(
         folder=folder,
@@ -55,10 +56,12 @@ def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapp
     )
 
 
-def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, config: ConfigFile) -> AgentConfig:
+def _agent(
+    folder: Path, key: str, section: AgentSection, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]
+) -> AgentConfig:
     return AgentConfig(
         name=key,
-        kind=section.kind,
+        kind=kind_of_section(section),
         title=section.title or key,
         description=section.description,
         version=section.version or team.version,
@@ -71,10 +74,13 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
         max_iterations=section.max_iterations,
-        model=_model(section, config),
+        model=_model(section, config, environ),
         capabilities=_capabilities(section.model_capabilities or config.model_capabilities),
         instruction=_instruction(folder, section),
         module=_module(folder, section),
+        card=(folder / section.card).absolute() if section.card else None,
+        member=section.agent,
+        wanted_model=section.model,
         allow=_allow(section.allow),
     )
 
@@ -110,8 +116,12 @@ def _allow(section: AllowSection | None) -> Allow | None:
     return Allow(types=section.types, teams=section.teams, tokens=section.tokens)
 
 
-def _model(section: AgentSection, config: ConfigFile) -> ModelRef | None:
-    return parse_model(section.model or config.default_model or "") if section.kind == "llm" else None
+def _model(section: AgentSection, config: ConfigFile, environ: Mapping[str, str]) -> ModelRef | None:
+    kind = kind_of_section(section)
+    model = parse_model(section.model or config.default_model or "") if kind != "function" else None
+    if kind == "fast-agent" and model is not None and not is_callable(model.provider, config, environ):
+        return None  # fast-agent may know more about it
+    return model
 
 
 def _capabilities(section: CapabilitiesSection | None) -> ModelCapabilities | None:

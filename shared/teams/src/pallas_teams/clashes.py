@@ -24,7 +24,12 @@ class TeamTree:
 
 def slug(folder: Path) -> str:
     """The team name that is made of a folder's name; empty if none can be made."""
-    return _NOT_TOKEN.sub("-", folder.resolve().name.lower()).strip("-")[:64]
+    return token(folder.resolve().name)
+
+
+def token(text: str) -> str:
+    """A name of a team or an agent that is made of any text; empty if none can be made."""
+    return _NOT_TOKEN.sub("-", text.lower()).strip("-")[:64]
 
 
 def check_clashes(teams: Sequence[TeamTree], faults: FaultList) -> None:

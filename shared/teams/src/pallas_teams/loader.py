@@ -8,6 +8,9 @@ from pallas_teams.addresses import check_config, check_forbidden, check_secrets
 from pallas_teams.build import build_team
 from pallas_teams.clashes import TeamTree, check_clashes, slug
 from pallas_teams.expand import expand
+from pallas_teams.fast_agent.config import read_config
+from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
+from pallas_teams.fast_agent.project import is_project, project_tree
 from pallas_teams.faults import FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
@@ -73,7 +76,10 @@ def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Readi
         faults.add(Mark(str(folder)), (), "is not a folder")
         return _Reading(folder, None, None, None)
     tree = _read_agents(folder, environ, faults)
-    config = _read_config(folder, environ, faults)
+    foreign = tree is not None and FAST_AGENT in kinds_in(tree)
+    config = read_config(folder, environ, faults) if foreign else _read_config(folder, environ, faults)
+    if foreign and config is not None:
+        check_config(config, faults)
     if tree is not None:
         check_agents(tree, config, folder, environ, faults)
     return _Reading(
@@ -85,7 +91,10 @@ def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Readi
 
 
 def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
-    parsed = parse_file(folder / AGENTS_FILE, faults)
+    if not (folder / AGENTS_FILE).exists() and is_project(folder):
+        parsed = project_tree(folder, faults)
+    else:
+        parsed = parse_file(folder / AGENTS_FILE, faults)
     if parsed is None:
         return None
     check_forbidden(parsed, faults)

@@ -111,11 +111,13 @@ class AgentConfig:
     `retry_of_tools` has what the folder says of single tools, as `server/tool`.
 
     An agent of kind llm has a `model` and an `instruction` (its text, also if it was in a file). An agent of kind
-    function has a `module`: the path of a file in the folder, or a dotted name.
+    function has a `module`: the path of a file in the folder, or a dotted name. One of kind fast-agent has a `module`,
+    or the `card` that is its file; `member` names the agent of the module, and `wanted_model` is the model that
+    `agents.yaml` gives it. Its `model` is set only if the name is one that all of Pallas knows.
     """
 
     name: str
-    kind: Literal["llm", "function"]
+    kind: Literal["llm", "function", "fast-agent"]
     title: str
     description: str
     version: str
@@ -134,6 +136,9 @@ class AgentConfig:
     capabilities: ModelCapabilities | None = None
     instruction: str = field(default="", repr=False)
     module: Path | str | None = None
+    card: Path | None = None
+    member: str | None = None
+    wanted_model: str | None = None
     allow: Allow | None = None
 
     def may_repeat(self, server: str, tool: str) -> bool | None:

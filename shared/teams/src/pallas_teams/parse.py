@@ -39,6 +39,27 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch
     return None
 
 
+def parse_front_matter(path: Path, faults: FaultList) -> Branch | None:
+    """Parse what stands between the lines of three dashes at the beginning of a Markdown file; None if nothing does."""
+    top = Mark(str(path), 1, 1)
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        faults.add(Mark(str(path)), (), "cannot be read as UTF-8 text")
+        return None
+    if not lines or lines[0].strip() != "---":
+        return None
+    ends = [number for number, line in enumerate(lines[1:], 1) if line.strip() == "---"]
+    if not ends:
+        faults.add(top, (), "has no line of three dashes that ends its front matter")
+        return None
+    node = _compose("\n".join(["", *lines[1 : ends[0]]]), top, faults)
+    if node is None or isinstance(node, Branch):
+        return node
+    faults.add(node.mark, (), "must be a mapping of fields")
+    return None
+
+
 def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
     try:
         loader = yaml.SafeLoader(text)

@@ -67,12 +67,14 @@ def missing_setting(provider: str, *, base_url: bool, api_key: bool, environ: Ma
 
 def callable_providers(config: "ConfigFile", environ: Mapping[str, str]) -> tuple[str, ...]:
     """The providers that have a section in the configuration and can be called, whether an agent uses them or not."""
-    return tuple(
-        name
-        for name in PROVIDERS
-        if (section := config.provider(name)) is not None
-        and not missing_setting(name, base_url=bool(section.base_url), api_key=bool(section.api_key), environ=environ)
-    )
+    return tuple(name for name in PROVIDERS if config.provider(name) is not None and is_callable(name, config, environ))
+
+
+def is_callable(name: str, config: "ConfigFile", environ: Mapping[str, str]) -> bool:
+    """Whether nothing that the provider needs is missing."""
+    section = config.provider(name) if name in PROVIDERS else None
+    base_url, api_key = bool(section and section.base_url), bool(section and section.api_key)
+    return missing_setting(name, base_url=base_url, api_key=api_key, environ=environ) is None
 
 
 def provider_config(name: str, config: "ConfigFile", environ: Mapping[str, str]) -> ProviderConfig:

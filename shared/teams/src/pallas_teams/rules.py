@@ -7,6 +7,10 @@ with the wrong shape is skipped here.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pallas_teams.fast_agent.cards import read_card
+from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of, kinds_in
+from pallas_teams.fast_agent.project import module_file
+from pallas_teams.fast_agent.source import read_source
 from pallas_teams.faults import FaultList, FieldPath
 from pallas_teams.files import file_fault
 from pallas_teams.providers import OFFLINE, PROVIDERS, missing_setting, parse_model
@@ -22,6 +26,8 @@ _LLM_ONLY = (
     "max_iterations",
     "on_unknown_tool_outcome",
 )
+_IN_ITS_SOURCE = ("servers", "on_unknown_tool_outcome", "instruction", "instruction_file")
+_MADE_BY = {"module": "function or fast-agent", "card": "fast-agent"}
 *_FIRST, _LAST = OFFLINE, *(f"{provider}.NAME" for provider in PROVIDERS)
 _MODEL_NAMES = f"must be {', '.join(_FIRST)} or {_LAST}"
 _DOTTED = "must be a Python file of the folder (tools.py) or a dotted module name (my_team.tools)"
@@ -48,8 +54,14 @@ def check_agents(
             )
             _check_model(agent, entry, path, config, environ, faults)
     _check_cycles(agents, faults)
-    if config is not None:
+    if config is not None and (FAST_AGENT not in kinds_in(team) or _default_is_ours(agents)):
         _check_model_name(config.text("default_model"), ("default_model",), config, environ, faults)
+
+
+def _default_is_ours(agents: Branch) -> bool:
+    """Whether an agent that is not fast-agent's uses the default model, which may be one that only fast-agent knows."""
+    found = (entry.node for entry in agents.entries.values() if isinstance(entry.node, Branch))
+    return any(kind_of(agent) == "llm" and not agent.has("model") for agent in found)
 
 
 def _check_name(name: str, entry: Entry, path: FieldPath, faults: FaultList) -> None:
@@ -60,8 +72,8 @@ def _check_name(name: str, entry: Entry, path: FieldPath, faults: FaultList) -> 
 
 
 def _check_kind(agent: Branch, entry: Entry, path: FieldPath, faults: FaultList) -> None:
-    kind = agent.text("kind")
-    if _is_function(agent):
+    kind = kind_of(agent)
+    if kind == "function":
         if not agent.has("module"):
             faults.add(entry.mark, (*path, "module"), "is needed for kind function: the Python file with its tools")
         for field in _LLM_ONLY:
@@ -69,20 +81,24 @@ def _check_kind(agent: Branch, entry: Entry, path: FieldPath, faults: FaultList)
                 faults.add(
                     agent.entries[field].mark, (*path, field), "is only for kind llm; a function agent has no model"
                 )
-    elif agent.has("module") and (kind is None or kind.value == "llm"):
-        faults.add(
-            agent.entries["module"].mark,
-            (*path, "module"),
-            "is for the fast-agent runtime, which imports modules; Pallas needs an instruction, or kind: function",
-        )
+    elif kind == FAST_AGENT:
+        _check_fast_agent(agent, entry, path, faults)
+    else:
+        for field in ("module", "card"):
+            if agent.has(field):
+                faults.add(agent.entries[field].mark, (*path, field), f"is for kind {_MADE_BY[field]}, not for llm")
     if agent.has("instruction") and agent.has("instruction_file"):
         mark = agent.entries["instruction_file"].mark
         faults.add(mark, (*path, "instruction_file"), "instruction is given too; keep only one of the two")
 
 
-def _is_function(agent: Branch) -> bool:
-    kind = agent.text("kind")
-    return kind is not None and kind.value == "function"
+def _check_fast_agent(agent: Branch, entry: Entry, path: FieldPath, faults: FaultList) -> None:
+    if agent.has("module") == agent.has("card"):
+        faults.add(entry.mark, (*path, "module"), "kind fast-agent needs either a module or a card")
+    for field in _IN_ITS_SOURCE:
+        if agent.has(field):
+            mark = agent.entries[field].mark
+            faults.add(mark, (*path, field), "is not for kind fast-agent: the module or the card says it")
 
 
 def _check_files(agent: Branch, path: FieldPath, folder: Path, faults: FaultList) -> None:
@@ -92,11 +108,31 @@ def _check_files(agent: Branch, path: FieldPath, folder: Path, faults: FaultList
     }
     for field, check in checks.items():
         leaf = agent.text(field)
-        if field == "module" and not _is_function(agent):
+        if field == "module" and kind_of(agent) != "function":
             continue
         problem = check(str(leaf.value)) if leaf else None
         if leaf and problem:
             faults.add(leaf.mark, (*path, field), problem)
+
+    if kind_of(agent) == FAST_AGENT:
+        _check_sources(agent, path, folder, faults)
+
+
+def _check_sources(agent: Branch, path: FieldPath, folder: Path, faults: FaultList) -> None:
+    """Read the module or the card of a fast-agent agent, without running it."""
+    for field in ("module", "card"):
+        leaf = agent.text(field)
+        if leaf is None:
+            continue
+        name = str(leaf.value)
+        found = module_file(folder, name) if field == "module" else name
+        problem = file_fault(folder, found, text=True) if found else "no such module in the team's folder"
+        if problem or not found:
+            faults.add(leaf.mark, (*path, field), problem or "")
+        elif field == "module":
+            read_source(folder / found, faults)
+        else:
+            read_card(folder / found, faults)
 
 
 def _module_fault(folder: Path, name: str) -> str | None:
@@ -121,17 +157,17 @@ def _check_references(
 def _check_tools(agent: Branch, path: FieldPath, faults: FaultList) -> None:
     """Check that each tool is one of a server of the agent. Which tools a server has is not known here."""
     servers = {str(leaf.value) for _, leaf in agent.texts("servers")}
+    known = kind_of(agent) != FAST_AGENT  # else only its module or card knows
     for name, entry in agent.branch("tools").entries.items():
         server, slash, tool = name.partition("/")
-        if not slash or not tool or server not in servers:
+        if not slash or not tool or (known and server not in servers):
             faults.add(entry.mark, (*path, "tools", name), "must be server/tool, with a server of this agent")
 
 
 def _check_model(
     agent: Branch, entry: Entry, path: FieldPath, config: Branch, environ: Mapping[str, str], faults: FaultList
 ) -> None:
-    kind = agent.text("kind")
-    if kind is not None and kind.value != "llm":
+    if kind_of(agent) != "llm":
         return
     if not agent.has("model") and not config.has("default_model"):
         faults.add(entry.mark, (*path, "model"), "is needed: set it here, or default_model in fastagent.config.yaml")

@@ -155,8 +155,10 @@ class ToolSection(Section):
 class AgentSection(Section):
     """`agents.<key>`."""
 
-    kind: Literal["llm", "function"] = "llm"
+    kind: Literal["llm", "function", "fast-agent"] | None = None
     module: str | None = None
+    card: str | None = None
+    agent: str | None = None
     port: AgentPort | None = None
     title: Line | None = None
     description: Text = ""

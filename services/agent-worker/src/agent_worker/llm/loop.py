@@ -31,12 +31,12 @@ from agent_worker.llm.messages import seed_history, seed_prompt
 from agent_worker.llm.models import AgentModel
 from agent_worker.llm.refusals import no_output
 from agent_worker.llm.scope import TurnScope
-from agent_worker.llm.seed import Seed
 from agent_worker.llm.spans import RunSpans
-from agent_worker.llm.text import TextStream
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ModelCalled, ModelFailed
 from pallas_executor.agent_runtime import Failed
+from pallas_executor.teams.seed import Seed
+from pallas_executor.teams.text import TextStream
 
 
 class AgentLoop:
@@ -125,7 +125,7 @@ class AgentLoop:
 
     def _report(self, call: str, response: ModelResponse, began: float) -> None:
         if not self._model.streams:
-            whole = TextStream(self._name, self._scope)
+            whole = TextStream(self._name, self._scope.emit)
             whole.add(_text(response))
             whole.flush()
         self._spans.add(response.usage)
@@ -166,7 +166,7 @@ class AgentLoop:
         prepared = model.prepare_messages(list(messages), parameters)
         if not self._model.streams:
             return await model.request(prepared, settings, parameters)
-        text = TextStream(self._name, self._scope)
+        text = TextStream(self._name, self._scope.emit)
         async with model.request_stream(prepared, settings, parameters) as stream:
             async for event in stream:
                 match event:

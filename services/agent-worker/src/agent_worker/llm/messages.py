@@ -13,7 +13,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from agent_worker.llm.seed import Image, Row, Seed
+from pallas_executor.teams.seed import Image, Row, Seed
 
 
 def seed_prompt(seed: Seed) -> str | list[UserContent]:

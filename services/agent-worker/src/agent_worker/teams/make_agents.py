@@ -17,16 +17,15 @@ from pydantic import ValidationError
 
 from agent_worker.downstream.pool import DownstreamPool
 from agent_worker.downstream.server import DownstreamServer
-from agent_worker.teams.hosted_team import HostedTeam
 from agent_worker.teams.metered import MeteredRuntime
 from agent_worker.teams.outside import Reach
 from agent_worker.teams.watching import UNWATCHED, Watching
-from pallas_contracts.agents import AgentDefinition, read_definition, unusable
+from pallas_contracts.agents import AgentDefinition, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
-from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import AgentRuntime, HostedAgent
-from pallas_schemas import check_definition
+from pallas_executor.teams.definition import check_agent, define, define_with_model
+from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_teams import AgentConfig, TeamFolder
 
 if TYPE_CHECKING:
@@ -40,12 +39,13 @@ _TRANSPORTS = "agent_worker.downstream.transports"
 
 
 async def host_team(folder: TeamFolder, watching: Watching = UNWATCHED) -> HostedTeam:
-    """Make all agents of a checked folder."""
+    """Make the agents of a checked folder, without those of kinds that have a worker of their own."""
     shared = SharedRuntime(watching)
-    for kind in sorted({agent.kind for agent in folder.agents.values()}):
+    agents = [agent for agent in folder.agents.values() if agent.kind in _KINDS]
+    for kind in sorted({agent.kind for agent in agents}):
         await _KINDS[kind].prepare(folder, shared)
     host = _Host(folder, shared)
-    for agent in folder.agents.values():
+    for agent in agents:
         await host.add(agent)
     return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
 
@@ -113,7 +113,7 @@ class _Host:
     async def add(self, agent: AgentConfig) -> None:
         try:
             hosted = await _KINDS[agent.kind].make(self, agent)
-            await asyncio.to_thread(_check, hosted.definition)
+            await asyncio.to_thread(check_agent, hosted.definition)
             self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)
@@ -132,7 +132,7 @@ class _Host:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
 
     async def make_llm(self, agent: AgentConfig) -> HostedAgent:
-        return HostedAgent(_llm_definition(self.folder, agent), self.shared.metered(self._llm_runtime(agent)))
+        return HostedAgent(define_with_model(self.folder, agent), self.shared.metered(self._llm_runtime(agent)))
 
     async def make_function(self, agent: AgentConfig) -> HostedAgent:
         from pallas_executor.functions.load import load_function_agent
@@ -172,52 +172,8 @@ class _Host:
         return {name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers}
 
 
-def _check(definition: AgentDefinition) -> None:
-    """Read a definition as everybody else will.
-
-    Raises:
-        Rejected: it cannot be used.
-    """
-    ids = {"team": definition.team, "agent": definition.agent}
-    read = read_definition(ids, definition.model_dump_json().encode())
-    if read.unusable is not None:
-        raise Rejected(f"its definition cannot be used: {read.unusable}")
-    check_definition(read)
-
-
-def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
-    return AgentDefinition(
-        team=folder.name,
-        agent=agent.name,
-        team_id=folder.team_id,
-        kind=agent.kind,
-        namespace=folder.namespace,
-        title=agent.title,
-        description=agent.description,
-        version=agent.version,
-        icons=(agent.icon,) if agent.icon else (),
-        port=agent.port,
-        capabilities=folder.capabilities(agent),
-        agents=agent.depends_on,
-        dependencies=folder.dependencies(agent),
-        model=folder.model_dependency(agent),
-        limits=agent.limits,
-        retry=agent.retry,
-        allow=agent.allow,
-        updated_at=utc_now(),
-    )
-
-
-def _llm_definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
-    from agent_worker.llm.definition import agent_tool, history_prompt
-
-    return _definition(folder, agent).model_copy(
-        update={"tools": (agent_tool(agent),), "prompts": (history_prompt(agent),)}
-    )
-
-
 def _function_definition(folder: TeamFolder, agent: AgentConfig, functions: "FunctionAgent") -> AgentDefinition:
-    return _definition(folder, agent).model_copy(
+    return define(folder, agent).model_copy(
         update={
             "tools": tuple(tool.definition for tool in functions.tools.values()),
             "prompts": tuple(prompt.definition for prompt in functions.prompts.values()),
@@ -240,7 +196,7 @@ class _Kind:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "llm": _Kind(_prepare_llm, _llm_definition, _Host.make_llm),
-    "function": _Kind(_prepare_function, _definition, _Host.make_function),
+    "llm": _Kind(_prepare_llm, define_with_model, _Host.make_llm),
+    "function": _Kind(_prepare_function, define, _Host.make_function),
 }
 """Every kind of agent that a team folder can have."""

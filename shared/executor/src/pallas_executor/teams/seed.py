@@ -136,3 +136,8 @@ def _read_image(image: object) -> Image:
         return Image(base64.b64decode(data, validate=True), mime_type)
     except binascii.Error as error:
         raise ValueError("is not valid base64") from error
+
+
+def encoded(image: Image) -> str:
+    """The data of an image as base64."""
+    return base64.b64encode(image.data).decode()

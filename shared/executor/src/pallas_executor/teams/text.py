@@ -1,8 +1,8 @@
 """Emits a model's text as events. Pieces are buffered, so that a fast model does not fill the log with single words."""
 
 import time
+from collections.abc import Callable
 
-from agent_worker.llm.scope import TurnScope
 from pallas_contracts.turns import TextDelta
 
 _MAX_DELAY = 0.2
@@ -12,9 +12,9 @@ _MAX_CHARACTERS = 400
 class TextStream:
     """Buffers the pieces of one answer until there are 400 characters or 0.2 s have passed."""
 
-    def __init__(self, agent: str, scope: TurnScope) -> None:
+    def __init__(self, agent: str, emit: Callable[[TextDelta], None]) -> None:
         self._agent = agent
-        self._scope = scope
+        self._emit = emit
         self._pieces: list[str] = []
         self._length = 0
         self._since = time.monotonic()
@@ -33,6 +33,6 @@ class TextStream:
     def flush(self) -> None:
         """Emit the buffer."""
         if self._pieces:
-            self._scope.emit(TextDelta(agent=self._agent, text="".join(self._pieces)))
+            self._emit(TextDelta(agent=self._agent, text="".join(self._pieces)))
             self._pieces.clear()
             self._length = 0

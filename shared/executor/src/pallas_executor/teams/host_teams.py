@@ -7,19 +7,18 @@ refused; its team stays as it was.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_worker.teams.hosted_team import HostedTeam
-from agent_worker.teams.watching import UNWATCHED, Watching
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import Trouble
 from pallas_contracts.errors import PallasError
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
+from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_teams import FolderChanges, TeamFolder, load_teams
 
 log = logging.getLogger(__name__)
@@ -35,13 +34,15 @@ _CANNOT_KEEP = Trouble(
 class HostTeams:
     """Keeps the agents of `executor`, and their published definitions, in step with the folders.
 
-    `keeps_failed`: the executor has a key to seal what failed turns were asked.
+    `make` makes the agents of `kinds`; those of other kinds have workers of their own. `keeps_failed`: the executor has a
+    key to seal what failed turns were asked.
     """
 
     executor: Executor
     folders: tuple[Path, ...]
+    make: Callable[[TeamFolder], Awaitable[HostedTeam]]
+    kinds: frozenset[str]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    watching: Watching = UNWATCHED
     keeps_failed: bool = False
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
@@ -103,6 +104,27 @@ class HostTeams:
                 for folder in dict.fromkeys((*changed, *self._refused)):
                     await self._reload(folder)
 
+    async def wait_for_change(self) -> None:
+        """Return when a folder has changed and has no faults: it needs a new process."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL)
+            changed = await asyncio.to_thread(self._changes.unread)
+            if changed and await asyncio.to_thread(self._usable, changed):
+                log.info("the folder has changed, so this process ends", extra={"folder": changed[0].name})
+                return
+
+    def _usable(self, changed: Sequence[Path]) -> bool:
+        """Whether the changed folders can be hosted. Each is judged once for each change."""
+        try:
+            with ExitStack() as reading:
+                for folder in changed:
+                    reading.enter_context(self._changes.reading(folder))
+                load_teams(self.folders, self.environ)
+        except PallasError as error:
+            log.error("the changed folder is not accepted", extra={"reason": error.message})
+            return False
+        return True
+
     async def _reload(self, folder: Path) -> None:
         self._refused.discard(folder)
         try:
@@ -115,9 +137,7 @@ class HostTeams:
 
     async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:
         """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""
-        from agent_worker.teams.make_agents import host_team
-
-        fresh = await host_team(loaded, self.watching)
+        fresh = await self.make(loaded)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:
             await take_over(fresh)
@@ -138,7 +158,9 @@ class HostTeams:
         definitions = [hosted.definition for hosted in fresh.agents]
         # Replaced before it is published: who sees the new definition must reach the new agent.
         self.executor.replace(fresh.agents)
-        await publish_definitions(self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted)
+        await publish_definitions(
+            self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted, kinds=self.kinds
+        )
         await self.executor.watch(fresh.team)
         self.hosted[fresh.team] = fresh
         await self.executor.host(fresh.team, fresh.agents)

@@ -1,0 +1,215 @@
+"""Makes the fast-agent agents of a team folder: their definitions, runtimes, and the connections that they share.
+
+An agent that cannot be made is reported; the others are hosted.
+"""
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fast_agent.core.model_resolution import resolve_model_spec
+from fast_agent.llm.model_database import ModelDatabase, ModelParameters
+from pydantic import ValidationError
+
+from fast_agent_worker.project.load import Prepared, Project, silence
+from fast_agent_worker.project.pool import Connections
+from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.tls import share_tls_context
+from fast_agent_worker.settings import FastAgentSettings
+from fast_agent_worker.turns.closure import all_disposed, closure_of
+from fast_agent_worker.turns.runtime import FastAgentRuntime
+from fast_agent_worker.turns.scope import RELAY
+from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
+from pallas_contracts.bounds import reason_of
+from pallas_contracts.errors import PallasError, Rejected
+from pallas_executor.agent_runtime import HostedAgent
+from pallas_executor.teams.definition import check_agent, define_with_model
+from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_teams import AgentConfig, StdioServer, TeamFolder
+from pallas_teams.fast_agent.kinds import FAST_AGENT
+
+log = logging.getLogger(__name__)
+
+_WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "maker", "a2a")
+"""Types of agents that have no model of their own."""
+
+_CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
+"""Tokens, of a model of which nothing else is known."""
+
+
+async def host_team(folder: TeamFolder, settings: FastAgentSettings, *, connect: bool = True) -> HostedTeam:
+    """Make the agents of a checked folder. Without `connect`, no server is started or called.
+
+    Raises:
+        Rejected: its settings cannot be read.
+    """
+    host = _Host(folder, settings, connect)
+    for agent in folder.agents.values():
+        if agent.kind == FAST_AGENT:
+            await host.add(agent)
+    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted)
+
+
+@dataclass(slots=True)
+class _Host:
+    """Makes a team's agents. It is also what they share: the shadow of the folder, and connections."""
+
+    folder: TeamFolder
+    settings: FastAgentSettings
+    connect: bool
+    hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _project: Project | None = None
+    _connections: dict[tuple[int, str], Connections] = field(default_factory=dict[tuple[int, str], Connections])
+
+    async def add(self, agent: AgentConfig) -> None:
+        """Make one agent, or report why it cannot be made."""
+        try:
+            hosted = await self._make(agent)
+            check_agent(hosted.definition)
+            self.hosted.append(hosted)
+        except PallasError as error:
+            self._give_up(agent, error.message)
+        except ValidationError as error:
+            self._give_up(agent, f"its definition cannot be used: {reason_of(error)}")
+
+    async def close(self) -> None:
+        """Close connections, and leave the shadow."""
+        await all_disposed()
+        for connections in self._connections.values():
+            await connections.close()
+        if self._project is not None:
+            await self._project.close()
+        self._stack.close()
+
+    def stdio_health(self) -> dict[str, str | None]:
+        """What is wrong with each stdio dependency, by its key; None when it answers."""
+        found: dict[str, str | None] = {}
+        for connections in self._connections.values():
+            for name, error in connections.health().items():
+                server = self.folder.servers.get(name)
+                if isinstance(server, StdioServer):
+                    found[server.key()] = error
+        return found
+
+    async def _make(self, agent: AgentConfig) -> HostedAgent:
+        prepared, name = await self._loaded().prepared(agent)
+        data = closure_of(prepared, name)
+        config = data[name]["config"]
+        if config.model is None and agent.wanted_model is not None:
+            config.model = agent.wanted_model
+        model = _model_of(prepared, data)
+        _teach(model, agent)
+        shared = {each: self._shared(prepared, each, it["config"]) for each, it in data.items()}
+        definition = self._define(agent, data, model)
+        runtime = FastAgentRuntime(
+            config=agent,
+            prepared=prepared,
+            name=name,
+            shared={each: it for each, it in shared.items() if it is not None},
+            vision=_vision(agent, model),
+        )
+        return HostedAgent(definition, runtime)
+
+    def _loaded(self) -> Project:
+        if self._project is None:
+            folder = self.folder.folder.absolute()
+            shadow, notes = self._stack.enter_context(shadow_of(folder, self.settings.shadow_dir, os.environ))
+            for note in notes:
+                log.info("fast-agent's settings", extra={"note": note})
+            warnings.simplefilter("ignore", DeprecationWarning)
+            silence()
+            share_tls_context()
+            self._project = Project(shadow, folder)
+        return self._project
+
+    def _shared(self, prepared: Prepared, name: str, config: Any) -> Connections | None:
+        """The connections of an agent; None if it has no servers, or makes its own."""
+        servers = tuple(dict.fromkeys(config.servers))
+        if not self.connect or not servers or not self._shareable(prepared, servers):
+            return None
+        key = id(prepared), name
+        if key not in self._connections:
+            known = _servers_of(prepared)
+            wanted = [server for server in servers if server not in known or known[server].load_on_start]
+            self._connections[key] = Connections(prepared.fast.context, name, config, wanted, RELAY)
+        return self._connections[key]
+
+    def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:
+        known = _servers_of(prepared)
+        mine = [known[server] for server in servers if server in known]
+        if any(server.management == "provider" for server in mine):
+            return False
+        return self.settings.stdio == "shared" or all(server.transport != "stdio" for server in mine)
+
+    def _define(self, agent: AgentConfig, data: Mapping[str, Any], model: str) -> AgentDefinition:
+        name = agent.member or agent.name
+        config = data[name]["config"] if name in data else None
+        description = agent.description or (config.description if config is not None else None) or ""
+        definition = define_with_model(self.folder, replace(agent, description=" ".join(description.split())[:500]))
+        used = dict.fromkeys(server for it in data.values() for server in it["config"].servers)
+        servers = [self.folder.servers[server] for server in used if server in self.folder.servers]
+        known = agent.capabilities
+        capabilities = known and Capabilities(
+            model=model,
+            vision=known.vision,
+            context_window=known.context_window,
+            max_output_tokens=known.max_output_tokens,
+        )
+        dependencies = tuple(Dependency(name=it.name, key=it.key(), transport=it.transport) for it in servers)
+        return definition.model_copy(update={"capabilities": capabilities, "dependencies": dependencies})
+
+    def _give_up(self, agent: AgentConfig, reason: str) -> None:
+        log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
+        self.failed[agent.name] = reason
+        try:
+            self.unstarted.append(define_with_model(self.folder, agent))
+        except ValidationError:
+            self.unstarted.append(unusable(self.folder.name, agent.name, reason))
+
+
+def _servers_of(prepared: Prepared) -> Mapping[str, Any]:
+    """The servers of fast-agent's configuration."""
+    config = prepared.fast.context.config
+    return config.mcp.servers if config is not None and config.mcp is not None else {}
+
+
+def _model_of(prepared: Prepared, data: Mapping[str, Any]) -> str:
+    """The model of the first agent of a closure, as fast-agent resolves it. Every agent that needs one must have one.
+
+    Raises:
+        Rejected: an agent has no model.
+    """
+    named: list[str] = []
+    for name, it in data.items():
+        spec = resolve_model_spec(prepared.fast.context, model=it["config"].model)
+        if spec.model is not None:
+            named.append(spec.model)
+        elif it["type"] not in _WITHOUT_MODEL:
+            raise Rejected(f"agent {name!r} has no model; set default_model, or a model in agents.yaml")
+    return named[0] if named else "none"
+
+
+def _teach(model: str, agent: AgentConfig) -> None:
+    """Tell fast-agent what the folder says of a model that it does not know: it would leave images out silently."""
+    known = agent.capabilities
+    if known is None or ModelDatabase.get_model_params(model) is not None:
+        return
+    mime_types = ModelDatabase.OPENAI_VISION if known.vision else ModelDatabase.TEXT_ONLY
+    limits = known.context_window or _CONTEXT_WINDOW, known.max_output_tokens or _OUTPUT_TOKENS
+    ModelDatabase.register_runtime_model_params(
+        model, ModelParameters(context_window=limits[0], max_output_tokens=limits[1], tokenizes=mime_types)
+    )
+
+
+def _vision(agent: AgentConfig, model: str) -> bool:
+    """Whether the model sees images: what the folder says, else what fast-agent knows of the model."""
+    if agent.capabilities is not None:
+        return agent.capabilities.vision
+    return ModelDatabase.supports_mime(model, "image/png")

@@ -1,0 +1,201 @@
+"""Loads the modules and cards of a project, and gets their `FastAgent`s ready to make agents.
+
+Modules run in this process, as they do in fast-agent's own server. What a module does when it is imported is its
+business, but it must not run the agent: that belongs behind `if __name__ == "__main__":`.
+"""
+
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fast_agent import FastAgent
+from fast_agent.core.agent_app import AgentApp
+from fast_agent.core.environment_lifecycle import open_environment_with_progress
+from fast_agent.core.logging.logger import get_logger
+from fast_agent.core.prompt_templates import refresh_execution_environment_context
+from fast_agent.core.run_lifecycle import FastAgentRunLifecycle
+from fast_agent.ui import console
+
+from pallas_contracts.errors import Rejected
+from pallas_teams import AgentConfig
+
+log = logging.getLogger(__name__)
+
+_USUAL_NAMES = ("fast", "app", "agents")
+
+
+@dataclass
+class Prepared:
+    """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal."""
+
+    fast: FastAgent
+    runtime: Any
+    lifecycle: Any
+
+    async def close(self) -> None:
+        """Leave what the run has entered."""
+        await self.lifecycle.exit_stack.aclose()
+
+
+@dataclass
+class Project:
+    """The loaded sources of one team folder, by the module or the card."""
+
+    shadow: Path
+    folder: Path
+    _cards: FastAgent | None = None
+    _instances: dict[str, list[FastAgent]] = field(default_factory=dict[str, "list[FastAgent]"])
+    _prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
+
+    async def prepared(self, agent: AgentConfig) -> tuple[Prepared, str]:
+        """The `FastAgent` that has an agent, ready, and the agent's name there.
+
+        Raises:
+            Rejected: its source has no such agent, or cannot be used.
+        """
+        fast, name = self._find(agent)
+        if id(fast) not in self._prepared:
+            self._prepared[id(fast)] = await prepare(fast)
+        return self._prepared[id(fast)], name
+
+    async def close(self) -> None:
+        """Close everything that was prepared."""
+        for prepared in self._prepared.values():
+            await prepared.close()
+
+    def _find(self, agent: AgentConfig) -> tuple[FastAgent, str]:
+        instances = self._load(agent)
+        for fast in instances:
+            for name in (agent.member, agent.name):
+                if name is not None and name in fast.agents:
+                    return fast, name
+        if agent.member is not None:
+            raise Rejected(f"its source has no agent {agent.member!r}")
+        default = instances[0].get_default_agent_name()
+        if default is None:
+            raise Rejected("its source declares no agent")
+        return instances[0], default
+
+    def _load(self, agent: AgentConfig) -> list[FastAgent]:
+        key = str(agent.card or agent.module)
+        if key not in self._instances:
+            found = [self._read_card(agent.card)] if agent.card else _instances_of(self._import(agent))
+            self._instances[key] = found
+        return self._instances[key]
+
+    def _read_card(self, card: Path) -> FastAgent:
+        """Load a card and those beside it, all into one `FastAgent`, so that they can use each other.
+
+        Raises:
+            Rejected: fast-agent refuses a card.
+        """
+        if self._cards is None:
+            self._cards = FastAgent(self.folder.name, parse_cli_args=False, quiet=True)
+        path = self.shadow / card.relative_to(self.folder)
+        try:
+            self._cards.load_agents(path if card.parent == self.folder else path.parent)
+        except Exception as error:
+            log.exception("a card cannot be loaded", extra={"card": card.name})
+            raise Rejected(f"its card cannot be loaded: {type(error).__name__}") from error
+        return self._cards
+
+    def _import(self, agent: AgentConfig) -> ModuleType:
+        """Import a module.
+
+        Raises:
+            Rejected: it cannot be imported; the log has the traceback.
+        """
+        module = agent.module
+        with _as_program(self.shadow):
+            try:
+                if isinstance(module, Path):
+                    return _import_file(self.shadow / module.relative_to(self.folder))
+                return importlib.import_module(str(module))
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt | GeneratorExit):
+                    raise
+                log.exception("a module cannot be imported", extra={"agent": agent.name})
+                raise Rejected(f"its module could not be imported: {_reason(error)}") from error
+
+
+def silence() -> None:
+    """Keep fast-agent from writing to the output, which has log lines only."""
+    for each in (console.console, console.error_console, console.server_console):
+        each.quiet = True
+
+
+async def prepare(fast: FastAgent) -> Prepared:
+    """Do what a run of fast-agent does before it makes its agents.
+
+    Raises:
+        Rejected: the project refers to an agent or a server that does not exist.
+    """
+    lifecycle = FastAgentRunLifecycle(fast)
+    try:
+        entered = await lifecycle.enter(force_headless=True)
+    except Exception as error:
+        log.exception("a project cannot be prepared")
+        raise Rejected(f"fast-agent refuses the project: {_reason(error)}") from error
+    runtime = entered.runtime
+    runtime.shell_environment = fast.environments.resolve(None)
+    await open_environment_with_progress(runtime.shell_environment, logger=get_logger(__name__))
+    await fast._apply_environment_skills(runtime.shell_environment)
+    if runtime.global_prompt_context is not None:
+        refresh_execution_environment_context(runtime.global_prompt_context, runtime.shell_environment)
+        fast._refresh_prompt_context_skills(runtime.global_prompt_context)
+    return Prepared(fast, runtime, entered)
+
+
+def app_of(prepared: Prepared, agents: dict[str, Any]) -> AgentApp:
+    """The `AgentApp` that agents of a turn are in."""
+    return AgentApp(agents, tool_only_agents=set(), no_home_mode=prepared.runtime.no_home_mode)
+
+
+def _instances_of(module: ModuleType) -> list[FastAgent]:
+    named = {name: value for name, value in vars(module).items() if isinstance(value, FastAgent)}
+    if not named:
+        raise Rejected("its module makes no FastAgent")
+    usual = [named[name] for name in _USUAL_NAMES if name in named]
+    return [*usual, *(fast for fast in named.values() if fast not in usual)]
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"team_module_{len(sys.modules)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is no Python module")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _as_program(shadow: Path) -> Iterator[None]:
+    """Import as if the folder were the working directory of a program without arguments.
+
+    The folder is searched last: a module of the team that is called like one of Python or of a library must not
+    replace that.
+    """
+    if str(shadow) not in sys.path:
+        sys.path.append(str(shadow))
+    arguments, sys.argv = sys.argv, ["fast-agent"]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+
+
+def _reason(error: BaseException) -> str:
+    """The type of the error, and the module that is missing. Other texts may quote a secret."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"there is no module {error.name!r}"
+    if isinstance(error, RuntimeError) and "event loop" in str(error):
+        return 'it runs the agent; put that behind: if __name__ == "__main__":'
+    return type(error).__name__

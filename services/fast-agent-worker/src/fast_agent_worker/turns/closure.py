@@ -1,0 +1,143 @@
+"""Makes the agents of one turn: the called one and those that it depends on, one after another.
+
+One at a time, so that what was made can be disposed when another one cannot be made. An agent that uses servers gets
+the shared connections.
+"""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fast_agent.agents.mcp_agent import McpAgent
+from fast_agent.agents.tool_agent import ToolAgent
+from fast_agent.core.direct_factory import active_agents_in_dependency_group
+from fast_agent.core.fastagent import AgentInstance
+from fast_agent.core.validation import get_agent_dependencies, get_dependencies_groups
+from fast_agent.workflow_telemetry import ToolHandlerWorkflowTelemetry
+
+from fast_agent_worker.project.load import Prepared, app_of
+from fast_agent_worker.project.pool import Connections
+from fast_agent_worker.turns.people import nobody
+from fast_agent_worker.turns.scope import TurnScope, WorkflowRelay
+
+log = logging.getLogger(__name__)
+
+_DISPOSE_SECONDS = 5.0
+_disposing: set[asyncio.Task[None]] = set()
+
+
+def closure_of(prepared: Prepared, name: str) -> dict[str, Any]:
+    """The data of an agent and of all that it depends on, by name."""
+    found: dict[str, Any] = {}
+    left = [name]
+    while left:
+        if (each := left.pop()) not in found:
+            found[each] = prepared.fast.agents[each]
+            left += get_agent_dependencies(found[each])
+    return found
+
+
+class Closure:
+    """The agents of one turn. Whoever makes it disposes it, also when making it fails."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Any] = {}
+
+    async def make(
+        self, prepared: Prepared, name: str, shared: Mapping[str, Connections], scope: TurnScope, model: str | None
+    ) -> Any:
+        """Make all agents and return the one that is called `name`; `model` replaces its own."""
+        data = {each: _without_servers(it, each in shared) for each, it in closure_of(prepared, name).items()}
+        if model is not None:
+            data[name]["config"].model = model
+        fast, runtime = prepared.fast, prepared.runtime
+        for group in get_dependencies_groups(data):
+            for each in group:
+                await active_agents_in_dependency_group(
+                    fast.app,
+                    data,
+                    runtime.model_factory_func,
+                    fast._registered_tools,
+                    [each],
+                    self.agents,
+                    shell_environment=runtime.shell_environment,
+                )
+                if each in shared:
+                    await _connect(self.agents[each], shared[each])
+        fast._apply_agent_card_histories(self.agents)
+        await fast._finalize_initial_agent_instance(runtime, AgentInstance(app_of(prepared, self.agents), self.agents))
+        for agent in self.agents.values():
+            _observe(agent, scope)
+        return self.agents[name]
+
+    def dispose(self, work: asyncio.Task[Any] | None = None) -> None:
+        """Dispose the agents in a task of its own, after `work` has ended: a turn that was cancelled does not wait."""
+        task = asyncio.create_task(_dispose(list(self.agents.values()), work), name="dispose agents")
+        _disposing.add(task)
+        task.add_done_callback(_disposing.discard)
+
+
+async def all_disposed() -> None:
+    """Wait until the agents of all turns are disposed."""
+    if _disposing:
+        await asyncio.wait(set(_disposing), timeout=2 * _DISPOSE_SECONDS)
+
+
+async def _dispose(agents: list[Any], work: asyncio.Task[Any] | None) -> None:
+    if work is not None and not work.done():
+        work.cancel()
+        _, left = await asyncio.wait({work}, timeout=_DISPOSE_SECONDS)
+        if left:
+            log.warning("an agent does not end; it is disposed all the same")
+    for agent in reversed(agents):
+        try:
+            async with asyncio.timeout(_DISPOSE_SECONDS):
+                await agent.shutdown()
+        except Exception:  # what one agent leaves behind must not keep the others
+            log.warning("an agent was not disposed", extra={"agent": agent.name}, exc_info=True)
+
+
+def _without_servers(data: Any, pooled: bool) -> dict[str, Any]:
+    """A copy of an agent's data. One that gets shared connections must not make its own."""
+    config = copy.copy(data["config"])
+    if pooled:
+        config.servers = []
+    return {**data, "config": config}
+
+
+async def _connect(agent: McpAgent, connections: Connections) -> None:
+    """Give an agent, and the instances that are made of it, the shared connections."""
+    aggregator = await connections.aggregator()
+    own = agent._aggregator
+    agent._aggregator = aggregator
+    await own.close()
+
+    async def configure(clone: Any) -> None:
+        clone._codex_web_search.detached = True
+        empty = clone._aggregator
+        clone._aggregator = aggregator
+        await empty.close()
+
+    agent._configure_cloned_instance = configure
+
+
+def _observe(agent: Any, scope: TurnScope) -> None:
+    """Let a turn hear what an agent does."""
+    if isinstance(agent, ToolAgent):
+        agent.tool_runner_hooks = ToolAgent._merge_tool_runner_hooks(scope.hooks(), agent.tool_runner_hooks)
+    if hasattr(agent, "workflow_telemetry"):
+        agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
+    if getattr(agent, "_human_input_tool", None) is not None:
+        asking: Any = agent
+        asking._call_human_input_tool = nobody
+    llm = getattr(agent, "llm", None)
+    if llm is not None:
+        name = agent.name
+
+        def heard(chunk: Any) -> None:
+            if chunk.event == "delta" and not chunk.is_reasoning:
+                scope.write(name, chunk.text)
+
+        llm.add_stream_listener(heard)

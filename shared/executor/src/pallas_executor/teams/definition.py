@@ -1,0 +1,107 @@
+"""The definitions of the agents of a folder.
+
+One with a model has one tool, named after it, and a history prompt that is always empty.
+
+This module imports no LLM library.
+"""
+
+from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinition, ToolDefinition, read_definition
+from pallas_contracts.bounds import line
+from pallas_contracts.errors import Rejected
+from pallas_contracts.message import utc_now
+from pallas_schemas import check_definition
+from pallas_teams import AgentConfig, TeamFolder
+
+_IMAGE_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "data": {"type": "string", "description": "Base64"},
+        "mime_type": {"type": "string", "description": "For example image/png"},
+    },
+    "required": ["data", "mime_type"],
+}
+
+INPUT_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "description": "The new user turn as plain text"},
+        "images": {
+            "type": "array",
+            "items": _IMAGE_SCHEMA,
+            "description": "Images of this turn only; needs a model with vision",
+        },
+        # Items of any type: an invalid row is skipped with a warning instead of failing the call.
+        "history": {
+            "type": "array",
+            "description": "The conversation so far, oldest first: {role: user|assistant, content, images?}",
+        },
+        "conversation_id": {"type": "string", "description": "Opaque; logged for trace correlation"},
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+def agent_tool(agent: AgentConfig) -> ToolDefinition:
+    """The tool that talks to the agent."""
+    return ToolDefinition(
+        name=agent.name,
+        title=agent.title,
+        description=agent.description,
+        input_schema=INPUT_SCHEMA,
+        aliases=("send_message",),
+        correlation="conversation_id",
+    )
+
+
+def history_prompt(agent: AgentConfig) -> PromptDefinition:
+    """The prompt with which older clients read the history. It is empty, because callers keep the history."""
+    return PromptDefinition(
+        name=f"{agent.name}_history",
+        title=line(f"{agent.title} history"),
+        description="Always empty: the caller owns the conversation",
+        messages=(),
+    )
+
+
+def define_with_model(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
+    """The same of an agent with a model, with its tool and its prompt."""
+    update = {"tools": (agent_tool(agent),), "prompts": (history_prompt(agent),)}
+    return define(folder, agent).model_copy(update=update)
+
+
+def check_agent(definition: AgentDefinition) -> None:
+    """Read a definition as everybody else will.
+
+    Raises:
+        Rejected: it cannot be used.
+    """
+    ids = {"team": definition.team, "agent": definition.agent}
+    read = read_definition(ids, definition.model_dump_json().encode())
+    if read.unusable is not None:
+        raise Rejected(f"its definition cannot be used: {read.unusable}")
+    check_definition(read)
+
+
+def define(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
+    """What the folder says of an agent, without its tools."""
+    return AgentDefinition(
+        team=folder.name,
+        agent=agent.name,
+        team_id=folder.team_id,
+        kind=agent.kind,
+        namespace=folder.namespace,
+        title=agent.title,
+        description=agent.description,
+        version=agent.version,
+        icons=(agent.icon,) if agent.icon else (),
+        port=agent.port,
+        capabilities=folder.capabilities(agent),
+        agents=agent.depends_on,
+        dependencies=folder.dependencies(agent),
+        model=folder.model_dependency(agent),
+        limits=agent.limits,
+        retry=agent.retry,
+        allow=agent.allow,
+        updated_at=utc_now(),
+    )

@@ -1,0 +1,1 @@
+"""Folders of fast-agent teams: what can be known of them without running their code."""

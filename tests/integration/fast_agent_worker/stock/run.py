@@ -1,0 +1,41 @@
+"""Runs agents as fast-agent itself does, and prints their answers: `python run.py` in the folder of the examples.
+
+It reads a list of `[file, agent, message]` as JSON, and prints a JSON list of texts.
+"""
+
+import asyncio
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+
+async def main() -> None:
+    wanted = json.loads(sys.stdin.readline())
+    output = os.dup(1)
+    os.dup2(2, 1)
+    sys.argv = ["fast-agent"]
+    with os.fdopen(output, "w") as out:
+        for file, agent, message in wanted:
+            out.write(json.dumps(await run(file, agent, message)) + "\n")
+            out.flush()
+            sys.stdin.readline()
+
+
+async def run(file: str, agent: str, message: str) -> str:
+    from fast_agent import FastAgent, PromptMessageExtended
+    from mcp_types import TextContent
+
+    spec = importlib.util.spec_from_file_location(f"stock_{Path(file).stem.replace('-', '_')}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    [fast] = [value for value in vars(module).values() if isinstance(value, FastAgent)]
+    async with fast.run() as app:
+        asked = PromptMessageExtended(role="user", content=[TextContent(type="text", text=message)])
+        return (await app[agent].generate([asked])).all_text()
+
+
+asyncio.run(main())

@@ -1,0 +1,159 @@
+"""Every example program of the installed fast-agent, unchanged.
+
+Called over MCP, it sends its models what it sends where fast-agent itself runs it, and answers the same. Its servers
+and models are stood for by ours. The configuration and model overlays do that; the programs are not changed.
+"""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any
+
+import pytest
+import yaml
+from tests.embedded import free_port
+from tests.integration.fast_agent_worker.scripted_model import Model, scripted_model
+from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
+
+PYTHON = python()
+pytestmark = pytest.mark.timeout(400)
+STOCK = Path(__file__).parent / "stock"
+RESOURCES = next(PYTHON.parents[1].glob("lib/python*/site-packages/fast_agent/resources"))
+
+PROGRAMS = {
+    "agents_as_tools_extended": ("workflows/agents_as_tools_extended.py", "PMO-orchestrator"),
+    "agents_as_tools_simple": ("workflows/agents_as_tools_simple.py", "PMO-orchestrator"),
+    "chaining": ("workflows/chaining.py", "post_writer"),
+    "evaluator": ("workflows/evaluator.py", "cover_letter_writer"),
+    "human_input": ("workflows/human_input.py", "default"),
+    "maker": ("workflows/maker.py", "reliable_classifier"),
+    "orchestrator": ("workflows/orchestrator.py", "orchestrate"),
+    "parallel": ("workflows/parallel.py", "parallel"),
+    "router": ("workflows/router.py", "route"),
+    "researcher": ("researcher/researcher.py", "Researcher"),
+    "researcher_eval": ("researcher/researcher-eval.py", "Researcher_Evaluator"),
+    "researcher_imp": ("researcher/researcher-imp.py", "EnhancedResearcher"),
+    "analysis": ("data-analysis/analysis.py", "data_analysis"),
+    "campaign": ("data-analysis/analysis-campaign.py", "research_campaign_creator"),
+    "setup": ("../setup/agent.py", "default"),
+}
+MODELS = ("sonnet", "haiku", "gpt-4.1", "gpt-5-nano", "o3-mini", "claude-haiku-4-5", "passing", "o3", "gpt-5")
+SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential")
+MESSAGE = "Write about the moon."
+
+
+def write_examples(folder: Path, url: str, server: str) -> None:
+    """The programs with a configuration, and an `agents.yaml` that names them all."""
+    folder.mkdir()
+    agents = {}
+    for name, (path, agent) in PROGRAMS.items():
+        shutil.copy(RESOURCES / "examples" / path, folder / Path(path).name)
+        agents[name] = {"module": Path(path).name, "agent": agent}
+    shutil.copy(RESOURCES / "examples/workflows/short_story.md", folder)
+    servers = {name: {"transport": "http", "url": server} for name in SERVERS}
+    quiet = {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False}
+    config = {"default_model": "passing", "logger": quiet, "mcp": {"servers": servers}, "llm_retries": 0}
+    (folder / "fast-agent.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    (folder / "agents.yaml").write_text(yaml.safe_dump({"name": "examples", "agents": agents}), "utf-8")
+    overlays = folder / ".fast-agent" / "model-overlays"
+    overlays.mkdir(parents=True)
+    for number, name in enumerate(MODELS):
+        overlay = {
+            "name": name,
+            "provider": "generic",
+            "model": f"scripted-{number}",
+            "connection": {"base_url": url, "auth": "env", "api_key_env": "PATH"},
+            "metadata": {"context_window": 100000, "max_output_tokens": 1000},
+        }
+        (overlays / f"{name}.yaml").write_text(yaml.safe_dump(overlay), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def model() -> Generator[Model]:
+    with scripted_model() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[str]:
+    """The address of the server that stands for all others."""
+    port = free_port()
+    process = subprocess.Popen([PYTHON, STOCK / "serve.py", str(port)], stdout=DEVNULL, stderr=DEVNULL)
+    try:
+        wait_for_port(port)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[str]]]:
+    """What fast-agent itself sends to models, and its answers."""
+    folder = tmp_path_factory.mktemp("stock") / "examples"
+    write_examples(folder, model.url, server)
+    wanted = [(Path(path).name, agent, MESSAGE) for path, agent in PROGRAMS.values()]
+    found: dict[str, tuple[str, list[str]]] = {}
+    with subprocess.Popen([PYTHON, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(wanted) + "\n")
+        process.stdin.flush()
+        for name in PROGRAMS:
+            text = json.loads(process.stdout.readline())
+            found[name] = text, shown(model.taken(), folder)
+            process.stdin.write("\n")
+            process.stdin.flush()
+    assert process.returncode == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+async def stage(
+    nats_url: str, model: Model, server: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Stage]:
+    place = tmp_path_factory.mktemp("stage")
+    folder = place / "made"
+    write_examples(folder, model.url, server)
+    async with a_stage(nats_url, place, "examples", folder) as running:
+        for name in PROGRAMS:
+            await until_hosted(running, name)
+        yield running
+
+
+def wait_for_port(port: int) -> None:
+    """Wait until something listens there."""
+    deadline = time.monotonic() + 30
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def shown(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    """What models were shown, sorted: parallel agents ask in any order.
+
+    Tools are sorted too: where fast-agent runs it, a server's tools move to the end when it refreshes their list.
+    """
+    kept = [{key: each.get(key) for key in ("model", "messages", "tools", "response_format")} for each in requests]
+    for each in kept:
+        each["tools"] = sorted(each["tools"] or [], key=json.dumps)
+    return sorted(json.dumps(each).replace(str(folder), "FOLDER") for each in kept)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
+    expected: dict[str, tuple[str, list[str]]], stage: Stage, model: Model, name: str
+) -> None:
+    answer = await stage.call(name, MESSAGE)
+    text, requests = expected[name]
+    assert shown(model.taken(), stage.shadow) == requests
+    assert answer.text == text
+    assert answer.messages

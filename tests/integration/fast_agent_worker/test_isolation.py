@@ -1,0 +1,43 @@
+"""Many conversations at once: none hears of another, and their turns leave nothing behind in the worker."""
+
+import asyncio
+import os
+
+import psutil
+from tests.e2e.calls import call
+from tests.integration.fast_agent_worker.stage import Stage, python
+
+python()
+
+CONVERSATIONS = int(os.environ.get("PALLAS_TEST_CONVERSATIONS", "20"))
+TURNS = int(os.environ.get("PALLAS_TEST_TURNS", "4"))
+
+
+async def converse(stage: Stage, number: int) -> None:
+    """Hold a conversation in which every turn is told the words of those before it."""
+    said: list[dict[str, str]] = []
+    async with stage.client("research") as client:
+        for turn in range(TURNS):
+            word = f"word-{number}-{turn}"
+            answer = await call(client, "research", word, history=said)
+            assert answer.text.split("\n") == [*(row["content"] for row in said), word]
+            said.append({"role": "user", "content": word})
+            tool = f'***CALL_TOOL ledger__balance {{"account": "{word}"}}'
+            assert f"{word}: 42" in (await call(client, "research", tool)).text
+
+
+def left(process: psutil.Process) -> tuple[int, int, int]:
+    """Child processes, open files and connections, and threads of a process."""
+    return len(process.children(recursive=True)), process.num_fds(), process.num_threads()
+
+
+async def test_conversations_share_nothing_and_leave_nothing(stage: Stage) -> None:
+    worker = psutil.Process(stage.worker.process.pid)
+    await asyncio.gather(*(converse(stage, number) for number in range(CONVERSATIONS)))
+    before, memory = left(worker), worker.memory_info().rss
+    for _ in range(2):
+        await asyncio.gather(*(converse(stage, number) for number in range(CONVERSATIONS)))
+    after, grown = left(worker), worker.memory_info().rss / memory
+    print(f"{before} {after} {memory / 1e6:.0f} MB, then {grown:.3f} of it")
+    assert [now - was for now, was in zip(after, before, strict=True)] <= [0, 4, 2]
+    assert grown < 1.1

@@ -1,0 +1,93 @@
+"""A team of the upstream Pallas, unchanged, as its callers see it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from mcp_types import TextContent
+from tests.integration.fast_agent_worker.stage import Stage, python
+
+python()
+
+BALANCE = '***CALL_TOOL ledger__balance {"account": "alice"}'
+
+
+async def test_the_tool_is_that_of_the_interface(stage: Stage) -> None:
+    async with stage.client("harper") as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(listed["harper"].input_schema["properties"]) == {"message", "images", "history", "conversation_id"}
+        answer = await client.call_tool("send_message", {"message": "hello"})
+    assert isinstance(answer.content[0], TextContent)
+    assert answer.content[0].text == "hello"
+
+
+async def test_a_tool_of_a_server_is_called_with_the_progress_of_the_interface(stage: Stage) -> None:
+    answer = await stage.call("harper", BALANCE)
+    assert json.loads(answer.text)["result"] == "alice: 42"
+    assert answer.messages == [
+        "harper step 1 (llm)",
+        "harper step 2 (tool)",
+        "ledger/balance: started",
+        "ledger/balance: completed",
+        "harper step 3 (llm)",
+    ]
+    assert stage.called()[-1] == "balance alice"
+
+
+async def test_a_tool_that_fails_is_the_models_business(stage: Stage) -> None:
+    answer = await stage.call("harper", "***CALL_TOOL ledger__refuse {}")
+    assert "ledger/refuse: failed" in answer.messages
+    assert not answer.result.is_error
+
+
+async def test_a_sub_agent_is_a_tool_of_its_name(stage: Stage) -> None:
+    inner = json.dumps({"message": BALANCE})
+    answer = await stage.call("harper", f"***CALL_TOOL agent__research {inner}")
+    assert "alice: 42" in answer.text
+    assert [message for message in answer.messages if message and "/" in message] == [
+        "research/research__research: started",
+        "ledger/balance: started",
+        "ledger/balance: completed",
+        "research/research__research: completed",
+    ]
+
+
+async def test_a_workflow_reports_its_members(stage: Stage) -> None:
+    answer = await stage.call("pipeline", "hello")
+    assert answer.text == "hello"
+    assert answer.messages == [
+        "digest/research: started",
+        "research step 1 (llm)",
+        "digest/research: completed",
+        "digest/short: started",
+        "short step 1 (llm)",
+        "digest/short: completed",
+    ]
+
+
+async def test_a_card_is_an_agent(stage: Stage) -> None:
+    answer = await stage.call("clerk", BALANCE)
+    assert "alice: 42" in answer.text
+
+
+@pytest.mark.parametrize("agent", ["harper", "pipeline"])
+async def test_the_history_is_the_callers_and_nobody_elses(stage: Stage, agent: str) -> None:
+    rows = [{"role": "user", "content": "a secret"}, {"role": "robot"}, {"role": "user", "content": "another"}]
+    with_history = await stage.call(agent, "hello", history=rows)
+    without = await stage.call(agent, "hello")
+    assert (with_history.text, without.text) == ("a secret\nanother\nhello", "hello")
+
+
+async def test_agents_that_cannot_be_imported_are_reported_and_the_others_work(stage: Stage) -> None:
+    log = stage.worker.log.read_text("utf-8")
+    assert "there is no module 'no_such_package'" in log
+    assert "put that behind: if __name__ == " in log
+    assert "Traceback" not in (await stage.call("harper", "hello")).text
+
+
+def test_secrets_are_in_no_file_that_others_can_read(stage: Stage) -> None:
+    shadow = stage.shadow
+    secrets = shadow / "fastagent.secrets.yaml"
+    assert (secrets.stat().st_mode & 0o777, shadow.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "a-team-jwt" not in stage.worker.log.read_text("utf-8")
+    assert not list(Path(stage.folder).rglob("*.log"))

@@ -1,0 +1,194 @@
+"""Folders of fast-agent: what is found in them without running their code, and how their settings are translated."""
+
+from contextlib import suppress
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.teams.folders import faults_of, load, only_fault, write_team
+
+from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, reveal
+from pallas_teams.fast_agent.translate import FORCED, force, settings_of, translate
+
+MODULE = """
+from fast_agent import FastAgent
+fast = FastAgent("Team")
+
+@fast.agent("Harper One", instruction="Help.", model="sonnet", servers=["argos"], agents=["helper"])
+@fast.agent("helper", tool_only=True)
+@fast.chain(name="both", sequence=["Harper One", "helper"])
+async def main(): ...
+"""
+
+CARD = "---\nname: clerk\ndescription: Keeps\n  the books.\nservers: [argos]\n---\nYou keep the books.\n"
+
+
+def project(folder: Path, **files: str) -> Path:
+    """A folder with these files; `__` stands for a dot, `___` for a slash."""
+    for name, text in files.items():
+        path = folder / name.replace("___", "/").replace("__", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), "utf-8")
+    return folder
+
+
+def test_the_agents_of_an_upstream_folder_need_no_kind(tmp_path: Path) -> None:
+    agents = "agents: {harper: {module: team.harper, port: 24101, depends_on: [both]}, both: {module: team.harper}}"
+    folder = write_team(tmp_path, agents, "default_model: sonnet\nlogger: {type: file}\n")
+    project(folder, team___harper__py=MODULE)
+    team = load(folder)
+    assert [(it.kind, it.module, it.model) for it in team.agents.values()] == [("fast-agent", "team.harper", None)] * 2
+    assert team.agents["harper"].depends_on == ("both",)
+
+
+def test_a_plain_project_is_a_team_without_agents_yaml(tmp_path: Path) -> None:
+    folder = project(tmp_path / "My Project", agent__py=MODULE, fast_agent_yaml="")
+    team = load(folder)
+    assert (team.name, list(team.agents)) == ("my-project", ["both", "harper-one"][::-1])
+    harper = team.agents["harper-one"]
+    assert (harper.title, harper.member, harper.module) == ("Harper One", "Harper One", folder / "agent.py")
+
+
+def test_cards_are_a_team(tmp_path: Path) -> None:
+    files = {".fast-agent___agent-cards___clerk__md": CARD, ".fast-agent___agent-cards___readme__md": "# no card"}
+    team = load(project(tmp_path / "books", **files))
+    [clerk] = team.agents.values()
+    assert (clerk.name, clerk.description) == ("clerk", "Keeps the books.")
+    assert clerk.card == tmp_path / "books" / ".fast-agent" / "agent-cards" / "clerk.md"
+
+
+def test_agents_of_all_kinds_may_be_in_one_folder(tmp_path: Path) -> None:
+    agents = "agents: {a: {card: cards/a.md}, b: {model: offline}, c: {kind: function, module: c.py}}"
+    folder = write_team(tmp_path, agents, "default_model: haiku\n", c__py="")
+    project(folder, cards___a__md=CARD)
+    assert [it.kind for it in load(folder).agents.values()] == ["fast-agent", "llm", "function"]
+
+
+@pytest.mark.parametrize("where", ["config", "secrets", "card", "module"])
+def test_a_bearer_that_would_be_passed_on_is_refused_wherever_it_is_written(tmp_path: Path, where: str) -> None:
+    asked = {
+        "config": "mcp: {servers: {argos: {url: 'http://argos.test', forward_inbound_auth: true}}}",
+        "secrets": "mcp: {servers: {argos: {forward_inbound_auth: true}}}",
+        "card": CARD.replace(
+            "servers: [argos]", "mcp_connect: [{target: 'http://a.test', forward_inbound_auth: true}]"
+        ),
+        "module": MODULE + '\nSETTINGS = {"forward_inbound_auth": True}\n',
+    }
+    folder = write_team(
+        tmp_path,
+        "agents: {a: {module: a.py}, b: {card: cards/b.md}}",
+        asked["config"] if where == "config" else "",
+        asked["secrets"] if where == "secrets" else None,
+        a__py=asked["module"] if where == "module" else MODULE,
+    )
+    project(folder, cards___b__md=asked["card"] if where == "card" else CARD)
+    fault = only_fault(folder)
+    assert "Put the static team JWT that replaces it into mcp.servers.<name>.headers.Authorization" in fault.message
+    assert fault.line > 0
+
+
+def test_a_bearer_of_the_caller_is_not_forwarded_to_hugging_face_either(tmp_path: Path) -> None:
+    config = "mcp: {servers: {hf: {url: 'http://hf.test', auth: {forward: huggingface}}}}"
+    fault = only_fault(write_team(tmp_path, "agents: {a: {module: a.py}}", config, a__py=MODULE))
+    assert (fault.path, "static team JWT" in fault.message) == ("mcp.servers.hf.auth.forward", True)
+
+
+def test_the_servers_that_can_be_probed_are_known_with_fast_agents_own_ways_to_write_them(tmp_path: Path) -> None:
+    config = """
+    default_model: sonnet?reasoning=low
+    anything: {else: true}
+    mcp:
+      servers:
+        time: {target: "uvx mcp-server-time --utc"}
+        argos: {target: "https://argos.test/mcp", access_token: "${TOKEN:none}"}
+        bus: {transport: sse, url: "http://bus.test"}
+        unset: {url: "http://unset.test", headers: {X-Key: "${NOT_SET}"}}
+    """
+    team = load(write_team(tmp_path, "agents: {a: {module: a.py}}", config, a__py=MODULE), {"TOKEN": "t"})
+    time, argos = team.servers["time"], team.servers["argos"]
+    assert list(team.servers) == ["time", "argos", "unset"]
+    assert isinstance(time, StdioServer)
+    assert [time.command, *time.args][0].get_secret_value() == "uvx"
+    assert isinstance(argos, HttpServer)
+    assert reveal(argos.headers) == {"Authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"agent__py": "fast = FastAgent("}, "is not Python that can be read"),
+        ({"agent__py": "from fast_agent import FastAgent"}, "no agent is found in its modules and cards"),
+        ({"agent__py": MODULE, "other__py": MODULE}, "two agents would be called 'harper-one'"),
+        ({"agent__py": MODULE.replace("Harper One", "get_health")}, "no agent can be called 'get_health'"),
+        ({"agent__py": MODULE, "fast-agent__yaml": "", "fastagent__config__yaml": ""}, "reads only one of them"),
+        ({"agent__py": MODULE, "fast-agent__yaml": "a: ["}, "is not valid YAML"),
+        ({".fast-agent___agent-cards___a__md": "---\nname: a\n"}, "has no line of three dashes"),
+        ({".fast-agent___agent-cards___a__md": "---\n- a\n---\n"}, "must be a mapping"),
+        ({"agents__yaml": "agents: {a: {module: no.such}}"}, "no such module"),
+        ({"agents__yaml": "agents: {a: {card: ../a.md}}"}, "must be inside the team's folder"),
+        ({"agents__yaml": "agents: {a: {module: a.py, card: a.md}}", "a__py": "", "a__md": ""}, "either a module or"),
+        ({"agents__yaml": "agents: {a: {module: a.py, servers: [x]}}", "a__py": ""}, "the module or the card says it"),
+        ({"agents__yaml": "agents: {a: {kind: llm, model: offline, module: a.py}}", "a__py": ""}, "is for kind"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    folder = project(tmp_path / "team", **files)
+    [fault, *_] = faults_of(folder)
+    assert message in fault.message
+    assert Path(fault.file).is_relative_to(folder)
+
+
+@given(st.data())
+def test_a_broken_project_is_a_fault_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    text = data.draw(st.sampled_from([MODULE, CARD, "default_model: [1]\nmcp: {servers: {a: {url: 1}}}"]))
+    cut, junk = data.draw(st.integers(0, len(text))), data.draw(st.text(max_size=8))
+    broken = text[:cut] + junk + text[cut + data.draw(st.integers(0, 9)) :]
+    folder = tmp_path_factory.mktemp("mutated")
+    for name in ("agent.py", "fast-agent.yaml"):
+        (folder / name).write_text(broken, "utf-8", errors="replace")
+    project(folder, **{".fast-agent___agent-cards___a__md": ""})
+    (folder / ".fast-agent/agent-cards/a.md").write_text(broken, "utf-8", errors="replace")
+    with suppress(TeamFaults):
+        load_team(folder, {})
+
+
+@pytest.mark.parametrize(
+    ("given_", "wanted"),
+    [
+        ({"auto_sampling": False}, {"mcp": {"client": {"auto_sampling": False}}}),
+        ({"mcp_timeline": {"steps": 3}}, {"mcp": {"diagnostics": {"timeline": {"steps": 3}}}}),
+        ({"mcp_ui_mode": "auto", "mcp_ui_output_dir": "x"}, {}),
+        (
+            {"mcp": {"targets": [{"name": "t", "target": "uvx x"}, "http://y.test"]}},
+            {"mcp": {"servers": {"t": {"target": "uvx x"}, "target-2": {"target": "http://y.test"}}}},
+        ),
+        ({"key": "${SET:-no} ${NOT:-yes} ${SET:own} ${NOT}"}, {"key": "v yes v ${NOT}"}),
+        ({"key": "${SET:own}"}, {"key": "${SET:own}"}),
+    ],
+)
+def test_settings_of_an_older_version_are_translated(given_: dict[str, object], wanted: dict[str, object]) -> None:
+    settings = translate(given_, {"SET": "v"}).settings
+    settings.setdefault("mcp", {})
+    assert settings == {"mcp": {}} | wanted
+
+
+def test_what_a_worker_needs_is_forced_and_said() -> None:
+    own = {"logger": {"type": "file", "level": "info"}, "session_history": True, "default_model": "haiku"}
+    forced = force(own)
+    assert forced.settings["logger"] == {**FORCED["logger"], "level": "info"}
+    assert forced.settings["default_model"] == "haiku"
+    assert set(forced.notes) == {"logger.type is forced to none", "session_history is forced to false"}
+
+
+def test_a_server_with_a_bearer_needs_no_browser() -> None:
+    server = {"url": "http://a.test", "headers": {"authorization": "Bearer x"}}
+    assert force({"mcp": {"servers": {"a": server}}}).settings["mcp"]["servers"]["a"]["auth"] == {"oauth": False}
+
+
+def test_settings_that_cannot_be_read_are_faults(tmp_path: Path) -> None:
+    with pytest.raises(TeamFaults):
+        settings_of(project(tmp_path, **{"fast-agent__yaml": "a: ["}), {})

@@ -58,6 +58,7 @@ async def build(settings: FastAgentSettings, process: Process) -> AsyncGenerator
         ) as executor:
             hosting = HostTeams(executor, folders, make, frozenset({FAST_AGENT}), keeps_failed=key is not None)
             await hosting.host_teams()
+            troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [
                 process.vital(bus.spawn(hosting.wait_for_change())),
                 process.vital(

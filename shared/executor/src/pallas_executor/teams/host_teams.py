@@ -34,8 +34,8 @@ _CANNOT_KEEP = Trouble(
 class HostTeams:
     """Keeps the agents of `executor`, and their published definitions, in step with the folders.
 
-    `make` makes the agents of `kinds`; those of other kinds have workers of their own. `keeps_failed`: the executor has a
-    key to seal what failed turns were asked.
+    `make` makes the agents of `kinds`; those of other kinds have workers of their own. `keeps_failed`: the executor has
+    a key to seal what failed turns were asked.
     """
 
     executor: Executor

@@ -61,13 +61,7 @@ async def build(settings: FastAgentSettings, process: Process) -> AsyncGenerator
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [
                 process.vital(bus.spawn(hosting.wait_for_change())),
-                process.vital(
-                    bus.spawn(
-                        executor.send_presence(
-                            Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
-                        )
-                    )
-                ),
+                process.vital(bus.spawn(executor.send_presence(troubles))),
             ]
             try:
                 yield executor

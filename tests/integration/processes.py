@@ -70,7 +70,7 @@ async def a_service(
     instance: str,
     others: Mapping[str, str] | None = None,
     /,
-    python: Path = Path(sys.executable),
+    python: str = sys.executable,
     **settings: str,
 ) -> AsyncGenerator[Service]:
     """A process of the service in `module`. `settings` are its variables without their prefix, `others` have none.

@@ -136,7 +136,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 1
         await show_budgets(cli, page=WHOLE, as_json=False)
         assert f"team {team}" in capsys.readouterr().out
-        await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=5, currency="USD")
+        await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=5, currency="USD", as_json=False)
         assert capsys.readouterr().err == "warning: models are paid in EUR: nothing counts for USD\n"
         lab.now = lambda: utc_now() + timedelta(days=1)
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 0

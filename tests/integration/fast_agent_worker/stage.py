@@ -77,7 +77,7 @@ async def a_worker_of(url: str, place: Path, folder: Path, name: str, **settings
     """A process that hosts a folder."""
     others = {"LEDGER_FILE": str(place / "ledger.txt"), "LEDGER_PYTHON": str(python())}
     given = {"teams": str(folder), "shadow_dir": str(place / "shadows"), **settings}
-    async with a_service("fast_agent_worker", url, place, name, others, python=python(), **given) as worker:
+    async with a_service("fast_agent_worker", url, place, name, others, python=str(python()), **given) as worker:
         await worker.ready()
         yield worker
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_worker.teams.hosted_team import HostedTeam
+from pallas_executor.teams.hosted_team import HostedTeam
 from prometheus_client import CollectorRegistry
 from tests.requirements import requirement
 from tests.runtimes import Events, a_turn, text_of

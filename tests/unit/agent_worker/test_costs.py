@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pallas_executor.teams.hosted_team import HostedTeam
 from prometheus_client import CollectorRegistry
 from tests.requirements import requirement
 from tests.runtimes import Events, a_turn, text_of
@@ -16,6 +15,7 @@ from agent_worker.teams.watching import Watching
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.turns import ModelCalled, ModelFailed, Principal
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
+from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
 

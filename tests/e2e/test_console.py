@@ -123,12 +123,14 @@ async def offered(page: Page) -> list[str]:
     return [name.partition("\n")[0].strip() for name in names]
 
 
-async def search(page: Page) -> dict[str, Any]:
-    """Let the agent search. Returns what it has found, the last line of its answer."""
+async def search(page: Page, replies: int) -> dict[str, Any]:
+    """Let the agent search, which makes so many replies. Returns what it has found, the last line of its answer."""
     box = page.get_by_role("textbox", name="Message")
     await box.fill(SEARCH)
     await box.press("Enter")
-    reply = page.get_by_role("article", name=AGENT).last
+    shown = page.get_by_role("article", name=AGENT)
+    await expect(shown).to_have_count(replies)
+    reply = shown.last
     await expect(reply).to_have_attribute("aria-busy", "false")
     [passage] = await reply.locator(".md p").all_inner_texts()
     return json.loads(passage)
@@ -174,10 +176,10 @@ async def test_a_team_is_registered_searches_and_is_deleted(often: AuthStack, tm
         await expect(warning).to_have_count(0)
 
         await page.evaluate(WATCH)
-        assert libraries_of(await search(page)) == {"burrow"}
+        assert libraries_of(await search(page, replies=1)) == {"burrow"}
         assert_shown_in_one_place(await page.evaluate("lines"))
         await explain(page)
-        assert libraries_of(await search(page)) == {"burrow"}
+        assert libraries_of(await search(page, replies=2)) == {"burrow"}
         conversation = page.url.rpartition("/")[2]
 
         await page.get_by_role("link", name="Workspace settings").click()

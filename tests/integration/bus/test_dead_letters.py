@@ -24,7 +24,7 @@ from pallas_bus.turnlog.dead_letters import (
     turn_id_of,
 )
 from pallas_bus.turnlog.queue import Delivery
-from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY
+from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY, KEPT_FAILED
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.turns import DeadLetter, TurnRequested
@@ -36,7 +36,7 @@ BODY = b'{"team": "studio", "arguments": "a secret"}'
 async def gateway(bus: Connecting) -> Bus:
     """A connection, with the stream declared."""
     connection = await bus(GATEWAY)
-    await declare(connection, DEAD_LETTERS)
+    await declare(connection, DEAD_LETTERS, KEPT_FAILED)
     return connection
 
 
@@ -86,7 +86,7 @@ async def test_a_dead_letter_is_recognised_beyond_the_window_of_duplicates(
     nats_server: NatsServer, bus: Connecting, team: str
 ) -> None:
     own = await bus(GATEWAY, url=nats_server.url)
-    await declare(own, replace(DEAD_LETTERS, duplicate_window=0.1))
+    await declare(own, replace(DEAD_LETTERS, duplicate_window=0.1), KEPT_FAILED)
     letter = await kept(own, team)
     await forget_original(own, letter.letter)
     probe = DEAD_LETTER.template.subject(team="probe", agent="probe", letter="probe")

@@ -6,7 +6,7 @@ from functools import partial
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.ids import is_token
 
@@ -18,10 +18,11 @@ async def step_down(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> 
     """Move the leader of a stream, to the server `to` if it has a replica, and print who leads then.
 
     Raises:
+        WrongUsage: the name is none of a stream.
         Refused: there is no such stream or replica, the stream has one replica only, or no leader is elected.
     """
     if not is_token(stream.lower()):
-        raise Refused(f"{stream!r} is not the name of a stream; `pallas broker status` lists them")
+        raise WrongUsage(f"{stream!r} is not the name of a stream; `pallas broker status` lists them")
     find = partial(_leader, bus, stream)
     try:
         before, replicas = await find(), await _replicas(bus, stream)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.integration.fleet.lab import Lab
-from tests.waiting import soon
+from tests.waiting import eventually, soon
 
 from pallas_contracts.agents import JsonObject
 
@@ -119,7 +119,11 @@ class FleetMachine(RuleBasedStateMachine):
         for name, agent in self.agents.items():
             rows = self.call(200, "show_agent_task_history", agent_name=name)["tasks"]
             assert [(row["summary"], row["status"]) for row in rows] == agent.tasks
-            assert self.lab.coder.agent(name).prompts == [text for text, _ in reversed(agent.tasks)]
+            self.do(self.has_typed(name, [text for text, _ in reversed(agent.tasks)]))
+
+    async def has_typed(self, name: str, prompts: list[str]) -> None:
+        """An agent is busy a moment before its terminal has the specification."""
+        await eventually(lambda: self.lab.coder.agent(name).prompts == prompts)
 
     def teardown(self) -> None:
         """Leave nothing for the next run."""

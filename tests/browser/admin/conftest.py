@@ -5,15 +5,23 @@ from collections.abc import AsyncGenerator
 import pytest
 from playwright.async_api import expect
 from tests.browser.pages import OpenPage, Show, shows
+from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World, a_world
 from tests.postgres import PostgresServer
+
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import connect
+from pallas_bus.transport.streams import declare
+from pallas_contracts.catalog import GATEWAY
 
 expect.set_options(timeout=15_000)
 
 
 @pytest.fixture(scope="module")
 async def module_world(postgres: PostgresServer, nats_url: str) -> AsyncGenerator[World]:
-    """A running world, as the tests before have left it."""
+    """A running world, as the tests before have left it. Its broker has the streams of turns, which are empty."""
+    async with connect(Access(nats_url), GATEWAY, instance="streams") as gateway:
+        await declare(gateway, *OWNED)
     async with a_world(await postgres.new_database(), nats_url=nats_url) as world:
         yield world
 

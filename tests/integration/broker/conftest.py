@@ -1,5 +1,6 @@
 """One broker for the tests of its rights, with the streams declared by their owners."""
 
+import asyncio
 from collections.abc import Generator
 
 import pytest
@@ -19,9 +20,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Guarded]:
 
 
 @pytest.fixture(scope="session")
-async def declared(guarded: Guarded) -> Guarded:
-    """The broker, with all streams and buckets declared by their owners. It leaves no connection in the event loop."""
+def declared(guarded: Guarded) -> Guarded:
+    """The broker, with all streams and buckets declared by their owners.
+
+    The fixture is not async: an async one of the session would keep one event loop for all later tests of the process,
+    with whatever tasks they leave in it.
+    """
+    asyncio.run(_declare(guarded))
+    return guarded
+
+
+async def _declare(guarded: Guarded) -> None:
     for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
         async with connect(guarded.access(owner), owner) as bus:
             await declare(bus, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner))
-    return guarded

@@ -1,10 +1,12 @@
 """Polls and other attempts that fail are repeated until the broker answers, or until a deadline."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from tests.waiting import Collected, soon
 
+from pallas_bus.transport import polling, retry
 from pallas_bus.transport.polling import keep_polling, poll_now
 from pallas_bus.transport.retry import RETRYING, retry_while_unavailable
 from pallas_contracts.errors import Unavailable
@@ -31,7 +33,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         kept.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(asyncio, "sleep", paused)
+    instead = SimpleNamespace(**vars(asyncio) | {"sleep": paused})
+    for module in (polling, retry):  # only there: others may have tasks in this event loop
+        monkeypatch.setattr(module, "asyncio", instead)
     return kept
 
 
@@ -43,18 +47,18 @@ async def test_a_poll_is_repeated_until_the_broker_answers(pauses: list[float]) 
 
 async def test_polling_goes_on_after_a_poll_that_failed() -> None:
     broker = _Broker(Unavailable("away"))
-    polling = asyncio.create_task(keep_polling(broker.poll))
+    task = asyncio.create_task(keep_polling(broker.poll))
     await broker.answers.count(3)
-    polling.cancel()
+    task.cancel()
 
 
 async def test_polling_goes_on_after_a_bug_which_is_logged_each_time_with_growing_pauses(
     pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = _Broker(*(KeyError(number) for number in range(8)))
-    polling = asyncio.create_task(keep_polling(broker.poll, every=1.5))
+    task = asyncio.create_task(keep_polling(broker.poll, every=1.5))
     await broker.answers.count(2)
-    polling.cancel()
+    task.cancel()
     assert pauses[:10] == [1.5, 0.5, 1, 2, 4, 8, 16, 30, 30, 1.5]
     assert [record.exc_info is not None for record in caplog.records] == [True] * 8
 
@@ -91,8 +95,8 @@ async def test_cancelled_polling_ends_although_the_poll_raises_another_error(mas
         finally:
             raise masked_by
 
-    polling = asyncio.create_task(poll_now(poll))
+    task = asyncio.create_task(poll_now(poll))
     await begun.wait()
-    polling.cancel()
-    [ended] = await soon(asyncio.gather(polling, return_exceptions=True))
+    task.cancel()
+    [ended] = await soon(asyncio.gather(task, return_exceptions=True))
     assert ended is masked_by

@@ -166,8 +166,7 @@ class Terminal:
         return self.url.join(path)
 
     def _peer(self) -> Peer:
-        origin = f"{self.url.scheme}://{self.url.netloc.decode()}"
-        return Peer(f"The terminal of {self.whose}", "terminal_unavailable", origin)
+        return Peer(f"The terminal of {self.whose}", "terminal_unavailable")
 
 
 def _refused(peer: Peer, status: int) -> Unavailable:

@@ -26,7 +26,7 @@ type Parameter = Annotated[str | None, Query()]
 
 def make_http(listing: Callable[[], Listing]) -> Cors:
     """Return the ASGI application; `listing` is called for every request."""
-    app = FastAPI(title="Pallas registry", version="0.1", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Pallas registry", version="0.1", docs_url=None, redoc_url=None, telemetry={"tracing": False})
 
     @app.get("/.well-known/mcp/server.json", summary="All agents")
     async def list_agents(request: Request) -> Response:

@@ -29,6 +29,7 @@ from pallas_contracts.errors import PallasError, Rejected
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.teams.definition import check_agent, define_with_model
 from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 
@@ -41,13 +42,15 @@ _CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
 """Tokens, of a model of which nothing else is known."""
 
 
-async def host_team(folder: TeamFolder, settings: FastAgentSettings, *, connect: bool = True) -> HostedTeam:
+async def host_team(
+    folder: TeamFolder, settings: FastAgentSettings, watching: Watching = UNWATCHED, *, connect: bool = True
+) -> HostedTeam:
     """Make the agents of a checked folder. Without `connect`, no server is started or called.
 
     Raises:
         Rejected: its settings cannot be read.
     """
-    host = _Host(folder, settings, connect)
+    host = _Host(folder, settings, watching, connect)
     for agent in folder.agents.values():
         if agent.kind == FAST_AGENT:
             await host.add(agent)
@@ -60,6 +63,7 @@ class _Host:
 
     folder: TeamFolder
     settings: FastAgentSettings
+    watching: Watching
     connect: bool
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
@@ -115,7 +119,7 @@ class _Host:
             shared={each: it for each, it in shared.items() if it is not None},
             vision=_vision(agent, model),
         )
-        return HostedAgent(definition, runtime)
+        return HostedAgent(definition, self.watching.metered(runtime))
 
     def _loaded(self) -> Project:
         if self._project is None:

@@ -21,8 +21,8 @@ from fast_agent_worker.project.shadow import shadow_of
 from fast_agent_worker.project.tls import share_tls_context
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
+from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
-from fast_agent_worker.turns.scope import RELAY
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
@@ -117,7 +117,9 @@ class _Host:
             prepared=prepared,
             name=name,
             shared={each: it for each, it in shared.items() if it is not None},
+            made_of={each: made_of(it) for each, it in data.items()},
             vision=_vision(agent, model),
+            watching=self.watching,
         )
         return HostedAgent(definition, self.watching.metered(runtime))
 
@@ -142,7 +144,7 @@ class _Host:
         if key not in self._connections:
             known = _servers_of(prepared)
             wanted = [server for server in servers if server not in known or known[server].load_on_start]
-            self._connections[key] = Connections(prepared.fast.context, name, config, wanted, RELAY)
+            self._connections[key] = Connections(prepared.fast.context, name, config, wanted)
         return self._connections[key]
 
     def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:

@@ -156,7 +156,7 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             counted = json.dumps({"key": call.key, "seconds": half})
             message = f"/sleep {half}\n/tool counter__count {counted}\n/sleep {half}\n/say {call.key} done"
             tool, arguments = "teller", {"message": message, "conversation_id": call.key}
-        case "planner" | "asker":
+        case "planner" | "asker" | "steward":
             tool, arguments = call.agent, {"message": _planned(call), "conversation_id": call.key}
         case "courier":
             tool, arguments = "carry", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}

@@ -106,8 +106,9 @@ class Part:
 
 
 class Stage:
-    """All parts: a broker, two gateways, three workers, two pools, two replicas of pipelines, and a redis where there
-    is one; a downstream server, a model and two data agents, which record what they are asked.
+    """All parts: a broker, two gateways, three workers, two pools, two replicas of pipelines; a redis, and two workers
+    of fast-agent, where there are any; a downstream server, a model and two data agents, which record what they are
+    asked.
 
     `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
@@ -135,6 +136,10 @@ class Stage:
             common["PALLAS_REDIS_URL"] = f"redis://127.0.0.1:{self.redis.port}"
         self.gateways = [_service("agent_gateway", number, folder, common) for number in (1, 2)]
         self.workers = [_service("agent_worker", number, folder, common) for number in (1, 2, 3)]
+        python = _fast_agent_python()
+        self.fast_agents = [
+            _service("fast_agent_worker", number, folder, common, python) for number in (1, 2) if python is not None
+        ]
         self.pools = [_service("data_pool", number, folder, common) for number in (1, 2)]
         self.pipelines = [_service("pipelines", number, folder, common) for number in (1, 2)]
         ports = [str(pool.port) for pool in self.pools]
@@ -147,7 +152,8 @@ class Stage:
     def parts(self) -> list[Part]:
         """Everything but the broker."""
         others = [self.counter, self.model, *([self.redis] if self.redis is not None else [])]
-        return [*others, *self.gateways, *self.workers, *self.pools, *self.pipelines, *self.data_agents]
+        workers = [*self.workers, *self.fast_agents]
+        return [*others, *self.gateways, *workers, *self.pools, *self.pipelines, *self.data_agents]
 
     async def start(self) -> None:
         """Start everything and wait until it can be used."""
@@ -178,9 +184,23 @@ def _recording(module: str, folder: Path, *files: Path) -> Part:
     return Part(module.rpartition(".")[2], [sys.executable, "-m", module, "{port}", *map(str, files)], folder, {})
 
 
-def _service(module: str, number: int, folder: Path, env: Mapping[str, str]) -> Part:
+def _service(
+    module: str, number: int, folder: Path, env: Mapping[str, str], python: str | Path = sys.executable
+) -> Part:
     name = f"{module.removeprefix('agent_')}-{number}"
-    return Part(name, [sys.executable, "-m", module], folder, env, "readyz")
+    return Part(name, [str(python), "-m", module], folder, env, "readyz")
+
+
+def _fast_agent_python() -> Path | None:
+    """The Python of fast-agent-worker, where its environment can be made."""
+    from pallas_cli.processes.fast_agent import fast_agent_python
+    from pallas_cli.refused import Refused
+
+    try:
+        return fast_agent_python(os.environ, print)
+    except Refused as refused:
+        print(f"no agents of fast-agent: {refused}")
+        return None
 
 
 def _data_agent(name: str, folder: Path, file: Path, pools: Sequence[str]) -> Part:

@@ -20,7 +20,7 @@ def recoveries(
     for each in fallen:
         kind = f"{each.blow.target} {each.blow.manner}"
         match each.blow.target:
-            case "worker" | "pool" | "pipelines":
+            case "worker" | "fast-agent worker" | "pool" | "pipelines":
                 for again, seconds in _turns_again(each, turns.values()):
                     found.setdefault(f"{kind}: {again}", []).append(seconds)
             case "nats" if each.healed is not None:

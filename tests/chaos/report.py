@@ -48,9 +48,9 @@ def markdown(it: dict[str, Any]) -> str:
     """The tables."""
     found = it["violations"]
     sections = [
-        f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways, three workers, two "
-        f"pools and two replicas of pipelines, {it['accepted']} turns witnessed as accepted, {it['effects']} effects, "
-        f"{it['seconds']:.0f} s. "
+        f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways, three workers, two of "
+        f"fast-agent, two pools and two replicas of pipelines, {it['accepted']} turns witnessed as accepted, "
+        f"{it['effects']} effects, {it['seconds']:.0f} s. "
         f"{it['programs']} of the calls are programs, whose executions made {it['nodes']} turns. "
         f"{it['counted_calls']} calls of a model and of a tool without effects were counted at their ends; "
         f"{it['counted_calls_again']} of them repeat a call, whose answer had not been stored. "

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -74,7 +75,9 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
     began = time.monotonic()
     storm = Storm(stage, report, options.pipelines)
     make_blows, make_calls = (
-        (scripted_hail, scripted_programs) if options.pipelines else (scripted_blows, scripted_calls)
+        (scripted_hail, scripted_programs)
+        if options.pipelines
+        else (scripted_blows, partial(scripted_calls, steward=bool(stage.fast_agents)))
     )
     blows = make_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
     raging = asyncio.create_task(storm.rage(blows))

@@ -9,7 +9,7 @@ type Kind = Literal["plain", "keyed", "legacy", "cancelled", "legacy_cancelled"]
 """How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
 idempotency key, and calls again with it when its stream breaks; one of the handshake era resumes its stream."""
 
-type Target = Literal["worker", "gateway", "pool", "pipelines", "data agent", "nats", "redis"]
+type Target = Literal["worker", "fast-agent worker", "gateway", "pool", "pipelines", "data agent", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]
 
 DATA_AGENTS = ("meter", "gauge")
@@ -19,6 +19,9 @@ PROGRAM = "program"
 """The agent of a call that executes a program."""
 
 _OF_WORKERS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
+STEWARD = "steward"
+"""The agent of fast-agent, of the same team."""
+
 _AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS), (PROGRAM, 5))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
@@ -31,6 +34,9 @@ _BLOWS: tuple[tuple[tuple[Target, Manner], int], ...] = (
     (("worker", "kill"), 8),
     (("worker", "term"), 3),
     (("worker", "stop"), 4),
+    (("fast-agent worker", "kill"), 2),
+    (("fast-agent worker", "term"), 1),
+    (("fast-agent worker", "stop"), 1),
     (("gateway", "kill"), 2),
     (("gateway", "term"), 2),
     (("pipelines", "kill"), 3),
@@ -71,9 +77,10 @@ class Blow:
     down: float
 
 
-def scripted_calls(random: Random, count: int, longest: float) -> list[ScriptedCall]:
-    """As many calls, of up to `longest` seconds of work each."""
-    return [_call(random, f"k{number}", _pick(random, _AGENTS), 0.3, longest) for number in range(1, count + 1)]
+def scripted_calls(random: Random, count: int, longest: float, *, steward: bool = False) -> list[ScriptedCall]:
+    """As many calls, of up to `longest` seconds of work each; some of them of the `steward`."""
+    agents = (*_AGENTS, (STEWARD, 4)) if steward else _AGENTS
+    return [_call(random, f"k{number}", _pick(random, agents), 0.3, longest) for number in range(1, count + 1)]
 
 
 def scripted_programs(random: Random, count: int, longest: float) -> list[ScriptedCall]:

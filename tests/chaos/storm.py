@@ -71,13 +71,17 @@ class Storm:
     def _last_one(self, part: Part) -> bool:
         """Whether no other worker works: how long a turn stands still says something only while there is one."""
         stage = self.stage
-        kinds = (stage.workers, stage.gateways, stage.pools, stage.pipelines) if self.hail else (stage.workers,)
+        workers = (stage.workers, stage.fast_agents)
+        kinds = (*workers, stage.gateways, stage.pools, stage.pipelines) if self.hail else workers
         return any(part in kind and not any(it.works for it in kind if it is not part) for kind in kinds)
 
     def _target(self, blow: Blow) -> Part | None:
         match blow.target:
             case "worker":
                 return self.stage.workers[blow.number % len(self.stage.workers)]
+            case "fast-agent worker":
+                workers = self.stage.fast_agents
+                return workers[blow.number % len(workers)] if workers else None
             case "gateway":
                 return self.stage.gateways[blow.number % len(self.stage.gateways)]
             case "pool":

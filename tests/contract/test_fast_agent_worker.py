@@ -12,6 +12,9 @@ from tests.contract.test_rooms import floor_of, imports_of
 from tests.contract.tree import ROOT, Package
 from tests.deployment.compose import containers
 
+from pallas_executor.teams.settings import WorkerSettings
+from pallas_runtime.settings import Settings
+
 FOLDER = ROOT / "services" / "fast-agent-worker"
 SOURCE = FOLDER / "src" / "fast_agent_worker"
 ROOMS = (("",), ("project",), ("turns",), ("hosting",), ("app", "check", "__main__"))
@@ -66,7 +69,8 @@ def test_only_the_shared_packages_are_imported_of_pallas() -> None:
 def test_its_readme_has_the_parts_and_the_settings_of_a_service() -> None:
     text = (FOLDER / "README.md").read_text("utf-8")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Receives", "Sends", "Settings", "Failure modes"]
-    fields = set(re.findall(r"^    (\w+): ", (SOURCE / "settings.py").read_text("utf-8"), re.MULTILINE))
+    own = set(re.findall(r"^    (\w+): ", (SOURCE / "settings.py").read_text("utf-8"), re.MULTILINE))
+    fields = own | (WorkerSettings.model_fields.keys() - Settings.model_fields.keys())
     assert set(re.findall(r"^\| `PALLAS_(\w+)` \|", text, re.MULTILINE)) == {field.upper() for field in fields}
 
 

@@ -15,7 +15,6 @@ from tests.integration.real_parts import OWNED, a_lab, a_worker
 from tests.waiting import Collected, eventually
 
 from agent_worker.teams.make_agents import SharedRuntime
-from agent_worker.teams.watching import Watching
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table, watch
@@ -30,6 +29,7 @@ from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_executor import running
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
+from pallas_executor.teams.watching import Watching
 from pallas_teams import load_teams
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"

@@ -2,14 +2,16 @@
 
 import os
 import shutil
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx2
 import pytest
 from mcp import Client
+from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.calls import Answer, call
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import Front, a_gateway, until
@@ -54,6 +56,13 @@ class Stage:
         [found] = (self.folder.parent / "shadows").glob(f"*/*-{self.worker.process.pid}")
         return found
 
+    async def counted(self, metric: str, **labels: str) -> float:
+        """The sum of a metric of the worker, over all series with these labels."""
+        async with httpx2.AsyncClient() as http:
+            text = (await http.get(f"{self.worker.base}/metrics")).text
+        samples = [it for family in text_string_to_metric_families(text) for it in family.samples]
+        return sum(it.value for it in samples if it.name == metric and labels.items() <= it.labels.items())
+
     def called(self) -> list[str]:
         """The calls of the team's server so far."""
         return self.ledger.read_text("utf-8").splitlines() if self.ledger.exists() else []
@@ -61,13 +70,12 @@ class Stage:
 
 @asynccontextmanager
 async def a_stage(
-    url: str, place: Path, team: str = "kottos", folder: Path = TEAM, edit: Callable[[Path], object] = lambda _: None
+    url: str, place: Path, team: str = "kottos", folder: Path = TEAM, **settings: str
 ) -> AsyncGenerator[Stage]:
-    """A gateway and a worker that hosts a copy of a folder, which `edit` may change."""
+    """A gateway and a worker that hosts a copy of a folder."""
     hosted = place / team
     shutil.copytree(folder, hosted, ignore=shutil.ignore_patterns("__pycache__"))
-    edit(hosted)
-    async with a_gateway(url) as front, a_worker_of(url, place, hosted, f"{team}-1") as worker:
+    async with a_gateway(url) as front, a_worker_of(url, place, hosted, f"{team}-1", **settings) as worker:
         stage = Stage(front, worker, url, hosted, place / "ledger.txt", team)
         yield stage
 
@@ -86,8 +94,6 @@ async def until_hosted(stage: Stage, agent: str) -> None:
     """Wait until the gateway knows an agent."""
 
     async def known() -> bool:
-        import httpx2
-
         async with httpx2.AsyncClient() as http:
             answer = await http.get(stage.front.url(stage.team, agent))
         return answer.status_code != 404

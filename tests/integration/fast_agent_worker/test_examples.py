@@ -7,12 +7,11 @@ and models are stood for by ours. The configuration and model overlays do that; 
 import json
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 import pytest
@@ -84,7 +83,7 @@ def model() -> Generator[Model]:
 def server() -> Generator[str]:
     """The address of the server that stands for all others."""
     port = free_port()
-    process = subprocess.Popen([PYTHON, STOCK / "serve.py", str(port)], stdout=DEVNULL, stderr=DEVNULL)
+    process = Popen([PYTHON, STOCK / "serve.py", str(port)], stdout=DEVNULL, stderr=DEVNULL)
     try:
         wait_for_port(port)
         yield f"http://127.0.0.1:{port}/mcp"
@@ -94,15 +93,22 @@ def server() -> Generator[str]:
 
 
 @pytest.fixture(scope="module")
-def expected(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[str]]]:
-    """What fast-agent itself sends to models, and its answers."""
+def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Path, Popen[str]]]:
+    """fast-agent itself, in the folder with the examples. It is imported while the worker starts."""
     folder = tmp_path_factory.mktemp("stock") / "examples"
     write_examples(folder, model.url, server)
+    with Popen([PYTHON, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+        yield folder, process
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model, stock: tuple[Path, Popen[str]], stage: Stage) -> dict[str, tuple[str, list[str]]]:
+    """What fast-agent itself sends to models, and its answers."""
     wanted = [(Path(path).name, agent, MESSAGE) for path, agent in PROGRAMS.values()]
     found: dict[str, tuple[str, list[str]]] = {}
-    with subprocess.Popen([PYTHON, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    folder, process = stock
+    if process.stdin is not None and process.stdout is not None:
         process.stdin.write(json.dumps(wanted) + "\n")
         process.stdin.flush()
         for name in PROGRAMS:
@@ -110,18 +116,22 @@ def expected(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory
             found[name] = text, shown(model.taken(), folder)
             process.stdin.write("\n")
             process.stdin.flush()
-    assert process.returncode == 0
     return found
 
 
 @pytest.fixture(scope="module")
 async def stage(
-    nats_url: str, model: Model, server: str, tmp_path_factory: pytest.TempPathFactory
+    nats_url: str,
+    model: Model,
+    server: str,
+    stock: tuple[Path, Popen[str]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncGenerator[Stage]:
     place = tmp_path_factory.mktemp("stage")
-    folder = place / "made"
+    folder, prices = place / "made", place / "prices.yaml"
     write_examples(folder, model.url, server)
-    async with a_stage(nats_url, place, "examples", folder) as running:
+    prices.write_text("currency: EUR\nmodels:\n  generic.*: {input: 500000, output: 1000000}\n", "utf-8")
+    async with a_stage(nats_url, place, "examples", folder, prices=str(prices)) as running:
         for name in PROGRAMS:
             await until_hosted(running, name)
         yield running
@@ -157,3 +167,11 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
     assert shown(model.taken(), stage.shadow) == requests
     assert answer.text == text
     assert answer.messages
+
+
+async def test_calls_of_models_have_the_price_of_the_table(stage: Stage) -> None:
+    await stage.call("chaining", MESSAGE)
+    tokens = {kind: await stage.counted("pallas_model_tokens_total", kind=kind) for kind in ("input", "output")}
+    cost = await stage.counted("pallas_model_cost_total", currency="EUR")
+    assert cost == pytest.approx(tokens["input"] / 2 + tokens["output"])
+    assert cost > 0

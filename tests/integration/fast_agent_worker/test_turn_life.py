@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult
-from tests.e2e.calls import call
+from tests.e2e.calls import Answer, Line, call
 from tests.integration.fast_agent_worker.stage import Stage, a_worker_of, python, until_hosted
 from tests.integration.processes import Service
 from tests.integration.real_parts import a_worker, until
@@ -44,6 +44,34 @@ async def test_a_cancelled_turn_ends_at_once_although_its_tool_does_not(stage: S
             await calling
     async with asyncio.timeout(5):
         assert (await stage.call("harper", "still here")).text == "still here"
+
+
+async def test_a_workflow_does_not_go_on_when_it_is_cancelled_while_a_model_is_called(stage: Stage) -> None:
+    async def calls() -> float:
+        return await stage.counted("pallas_model_calls_total", agent="payer")
+
+    before, thinks = await calls(), asyncio.Event()
+    async with stage.client("early") as client:
+        calling = asyncio.create_task(
+            call(client, "early", "hello", lambda line: is_at(line, "thinker step 1", thinks))
+        )
+        await thinks.wait()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+    assert (await stage.call("harper", "still here")).text == "still here"
+    assert await calls() == before
+
+
+def is_at(line: Line, step: str, reached: asyncio.Event) -> None:
+    """Set the event when a line says that a step has begun."""
+    if (line.message or "").startswith(step):
+        reached.set()
+
+
+async def test_an_agent_that_calls_its_model_too_often_is_stopped(stage: Stage) -> None:
+    answer = await stage.call("twice", PAY)
+    assert answer.error["code"] == "iterations_exceeded"
 
 
 class Person:
@@ -93,24 +121,40 @@ async def test_agents_of_two_kinds_share_a_team(stage: Stage) -> None:
         assert (await stage.call("harper", "hello")).text == "hello"
 
 
-async def test_a_turn_whose_tool_may_have_had_an_effect_is_not_executed_again(
-    stage: Stage, second: Service, tmp_path: Path
-) -> None:
-    waits = f"***CALL_TOOL ledger__wait_for {json.dumps({'path': str(tmp_path / 'go')})}"
-    before = stage.called().count("wait_for begins")
+@pytest.fixture(scope="module")
+async def after_loss(stage: Stage, second: Service, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, Answer]:
+    """The answers of two turns whose worker was killed: while a tool was called, and behind one that had answered."""
+    waits = f"***CALL_TOOL ledger__wait_for {json.dumps({'path': str(tmp_path_factory.mktemp('gate') / 'go')})}"
+    before, thinks = stage.called().count("wait_for begins"), asyncio.Event()
 
     async def started() -> bool:
-        return stage.called().count("wait_for begins") > before
+        return stage.called().count("wait_for begins") > before and thinks.is_set()
 
     stage.worker.send(signal.SIGSTOP)
     try:
-        async with stage.client("clerk") as client:
-            calling = asyncio.create_task(call(client, "clerk", waits))
+        async with stage.client("clerk") as clerk, stage.client("late") as late:
+            waiting = asyncio.create_task(call(clerk, "clerk", waits))
+            going = asyncio.create_task(call(late, "late", PAY, lambda line: is_at(line, "thinker step 1", thinks)))
             await until(started)
             second.process.kill()
             stage.worker.send(signal.SIGCONT)
-            answer = await calling
+            return await waiting, await going
     finally:
         stage.worker.send(signal.SIGCONT)
+
+
+async def test_a_turn_whose_tool_may_have_had_an_effect_is_not_executed_again(
+    stage: Stage, after_loss: tuple[Answer, Answer]
+) -> None:
+    answer, _ = after_loss
     assert answer.error["code"] == "worker_lost"
-    assert stage.called().count("wait_for begins") == before + 1
+    assert stage.called().count("wait_for begins") == 2
+
+
+async def test_a_turn_goes_on_behind_what_models_and_tools_have_answered(
+    stage: Stage, after_loss: tuple[Answer, Answer]
+) -> None:
+    _, answer = after_loss
+    assert json.loads(answer.text) == {"result": "paid alice"}
+    assert answer.messages.count("ledger/pay: started") == 1
+    assert await stage.counted("pallas_model_calls_total", agent="payer") == 0

@@ -1,4 +1,4 @@
-"""Team folders as a ConfigMap each, and a Secret for the file of secrets.
+"""Team folders as a ConfigMap each, and a Secret for the files of secrets.
 
 Variables that a folder names need no values here: pods have them. Nested files are mounted under their own paths.
 """
@@ -6,14 +6,17 @@ Variables that a folder names need no values here: pods have them. Nested files 
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_cli.k8s.hosted import HostedTeam, slug_of
+from pallas_cli.k8s.hosted import FAST_AGENT, OWN, HostedTeam, slug_of
 from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata, secret
 from pallas_cli.refused import Refused, WrongUsage
-from pallas_teams import SECRETS_FILE, TeamFaults, TeamFolder, folder_files, load_teams
+from pallas_teams import TeamFaults, TeamFolder, folder_files, load_teams
+from pallas_teams.fast_agent import kinds
+from pallas_teams.fast_agent.config import SECRETS_NAMES
+from pallas_teams.fast_agent.project import HOME
 from pallas_teams.providers import PROVIDERS
 
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)\}")
@@ -34,29 +37,29 @@ class Team:
     name: str
     agents: tuple[str, ...]
     files: Mapping[str, bytes]
-    secrets: bytes | None = None
+    secrets: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     claim: str | None = None
+    runtimes: tuple[str, ...] = (OWN,)
 
     @property
     def hosted(self) -> HostedTeam:
         """The team as pods see it."""
-        return HostedTeam(self.name, self.agents, self._volume())
+        return HostedTeam(self.name, self.agents, self._volume(), self.runtimes)
 
     def _volume(self) -> Object:
         if self.claim is not None:
             return {"persistentVolumeClaim": {"claimName": self.claim, "readOnly": True}}
         name: Object = {"name": f"team-{slug_of(self.name)}"}
-        nested = any("/" in path for path in self.files)
-        items = {"items": [{"key": _key(path), "path": path} for path in self.files]} if nested else {}
-        return {"projected": {"sources": [{"configMap": name | items}, {"secret": name | {"optional": True}}]}}
+        secrets = name | _items(self.secrets) | {"optional": True}
+        return {"projected": {"sources": [{"configMap": name | _items(self.files)}, {"secret": secrets}]}}
 
     def objects(self, namespace: str) -> Iterator[Object]:
         """The ConfigMap, and the Secret if there are secrets."""
         about = metadata(f"team-{slug_of(self.name)}", namespace, slug_of(self.name))
         if self.claim is None:
             yield config_map(about, *_texts_and_binaries(self.files))
-        if self.secrets is not None:
-            yield secret(about, {SECRETS_FILE: b64encode(self.secrets).decode()})
+        if self.secrets:
+            yield secret(about, {_key(path): b64encode(text).decode() for path, text in self.secrets.items()})
 
 
 def read_folders(folders: Sequence[Path], claims: Mapping[str, str]) -> list[Team]:
@@ -75,11 +78,19 @@ def read_folders(folders: Sequence[Path], claims: Mapping[str, str]) -> list[Tea
 
 
 def _team(team: TeamFolder, claim: str | None) -> Team:
-    files = {path.relative_to(team.folder).as_posix(): path.read_bytes() for path in _shown(team.folder)}
-    secrets = files.pop(SECRETS_FILE, None)
+    found = {path.relative_to(team.folder).as_posix(): path.read_bytes() for path in _shown(team.folder)}
+    secrets = {path: text for path, text in found.items() if Path(path).name in SECRETS_NAMES}
+    files = {path: text for path, text in found.items() if path not in secrets}
     if claim is None:
         _check_files(team.name, files)
-    return Team(team.name, tuple(team.agents), files, secrets, claim)
+    runtimes = {FAST_AGENT if agent.kind == kinds.FAST_AGENT else OWN for agent in team.agents.values()}
+    return Team(team.name, tuple(team.agents), files, secrets, claim, tuple(sorted(runtimes)))
+
+
+def _items(paths: Iterable[str]) -> Object:
+    """Where the files are mounted, if that is not their keys."""
+    nested = any("/" in path for path in paths)
+    return {"items": [{"key": _key(path), "path": path} for path in paths]} if nested else {}
 
 
 def _check_files(team: str, files: Mapping[str, bytes]) -> None:
@@ -110,11 +121,11 @@ def _texts_and_binaries(files: Mapping[str, bytes]) -> tuple[dict[str, str], dic
 
 
 def _shown(folder: Path) -> list[Path]:
-    """The files of a folder without hidden ones, which are for tools."""
+    """The files of a folder without hidden ones, which are for tools; fast-agent's own folder is the team's."""
     return sorted(
         path
         for path in folder_files(folder)
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not any(part.startswith(".") and part != HOME for part in path.relative_to(folder).parts)
     )
 
 

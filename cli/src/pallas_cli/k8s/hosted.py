@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from pallas_cli.k8s.objects import Object
 from pallas_cli.refused import Refused
 
+OWN, FAST_AGENT = "own", "fast-agent"
+"""Which worker executes an agent: agent-worker, or fast-agent-worker."""
+
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 63 - len("agent-worker-")
 
 
 @dataclass(frozen=True, slots=True)
 class HostedTeam:
-    """A team. `volume` is that of a pod, without its name."""
+    """A team. `volume` is that of a pod, without its name; `runtimes` are the workers that its agents need."""
 
     name: str
     agents: tuple[str, ...]
     volume: Object
+    runtimes: tuple[str, ...] = (OWN,)
 
     @property
     def slug(self) -> str:

@@ -11,6 +11,12 @@ FOR_EACH = "pallas.dev/for-each"
 TEAM = "pallas.dev/team"
 """The label of what belongs to one team."""
 
+FAST_AGENT_TEAM = "pallas.dev/fast-agent-team"
+"""The same of the pods of fast-agent-workers: two Deployments of a team must not select each other's pods."""
+
+FAST_AGENT_IMAGE = "pallas.dev/fast-agent-image"
+"""The annotation of a worker's manifest with the image of fast-agent-worker, if it is not named like agent-worker's."""
+
 MIGRATION = "pallas.dev/migration"
 """The label of a Job that is made anew when its content changes, because a Job cannot be changed."""
 

@@ -5,7 +5,7 @@ Whoever has one folder can apply it alone: the other teams are known from the cl
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pallas_bus.transport.access import make_seed, public_key
@@ -80,7 +80,7 @@ class Planner:
         for team in self.teams:
             was = () if self.prune or team.name not in before else before[team.name].agents
             agents = tuple(sorted({*was, *team.agents}))
-            teams[team.name] = HostedTeam(team.name, agents, team.hosted.volume)
+            teams[team.name] = replace(team.hosted, agents=agents)
         return dict(sorted(teams.items()))
 
     def _seed(self, team: str, namespace: str) -> str:

@@ -1,7 +1,8 @@
 """Makes an object for each team out of the manifests that are for each team, and mounts all teams where all are read.
 
 The manifests name one team, `team`: its ConfigMap, its folder `/teams/team`, its label in the trigger of the
-autoscaler, and the Secret with the seed of its workers. What is made of them names a real team.
+autoscaler, and the Secret with the seed of its workers. What is made of them names a real team. A team with agents of
+fast-agent has workers for these, made of the same manifests with another image.
 """
 
 import json
@@ -9,40 +10,72 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from hashlib import sha256
 
-from pallas_cli.k8s.hosted import HostedTeam
-from pallas_cli.k8s.objects import FOR_EACH, MIGRATION, TEAM, Object
+from pallas_cli.k8s.hosted import FAST_AGENT, HostedTeam
+from pallas_cli.k8s.objects import FAST_AGENT_IMAGE, FAST_AGENT_TEAM, FOR_EACH, MIGRATION, TEAM, Object
 
 _MANIFEST = "team"
 _FOLDERS = "/teams"
+_FAST = "fast-"
+"""What stands in front of `agent-worker` in names of objects and images of fast-agent-worker."""
+
+_SLOTS = "8"
+"""The slots of a fast-agent-worker."""
 
 
 def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam]) -> Iterator[Object]:
     """The objects of all teams."""
     for manifest in manifests:
         if manifest["metadata"].get("annotations", {}).get(FOR_EACH) == _MANIFEST:
-            yield from (_of_team(deepcopy(manifest), team) for team in teams)
+            for team in teams:
+                yield from (_made_for(deepcopy(manifest), team, runtime) for runtime in team.runtimes)
         elif manifest["kind"] == "Job":
             yield _named_by_content(deepcopy(manifest))
         else:
             yield _with_all(deepcopy(manifest), teams)
 
 
-def _of_team(made: Object, team: HostedTeam) -> Object:
+def _made_for(made: Object, team: HostedTeam, runtime: str) -> Object:
+    if runtime != FAST_AGENT:
+        return _of_team(made, team, TEAM)
+    _for_fast_agent(made)
+    return _of_team(made, team, FAST_AGENT_TEAM)
+
+
+def _for_fast_agent(made: Object) -> None:
+    """Make the worker a fast-agent-worker, which has fewer slots. At the broker it is an agent-worker all the same."""
+    about, spec = made["metadata"], made["spec"]
+    image = about["annotations"].pop(FAST_AGENT_IMAGE, None)
+    about["name"] = _FAST + about["name"]
+    if "scaleTargetRef" in spec:
+        spec["scaleTargetRef"]["name"] = _FAST + spec["scaleTargetRef"]["name"]
+        for trigger in spec["triggers"]:
+            trigger["metadata"]["targetValue"] = _SLOTS
+    for container in spec.get("template", {}).get("spec", {}).get("containers", ()):
+        repository, _, name = container["image"].rpartition("/")
+        container["image"] = image or f"{repository}/{_FAST}{name}".removeprefix("/")
+        container["args"] = ["fast_agent_worker"]
+        for variable in container["env"]:
+            if variable["name"] == "PALLAS_SLOTS":
+                variable["value"] = _SLOTS
+
+
+def _of_team(made: Object, team: HostedTeam, label: str) -> Object:
     about, spec = made["metadata"], made["spec"]
     about["name"] = f"{about['name']}-{team.slug}"
     del about["annotations"][FOR_EACH]
+    about["annotations"].pop(FAST_AGENT_IMAGE, None)
     if not about["annotations"]:
         del about["annotations"]
     about.setdefault("labels", {})[TEAM] = team.slug
     if "selector" in spec:
-        spec["selector"]["matchLabels"][TEAM] = team.slug
+        spec["selector"]["matchLabels"][label] = team.slug
     if "scaleTargetRef" in spec:
         spec["scaleTargetRef"]["name"] += f"-{team.slug}"
         for trigger in spec["triggers"]:
             where = trigger["metadata"]
             where["valueLocation"] = where["valueLocation"].replace('team="team"', f"team={json.dumps(team.name)}")
     if "template" in spec:
-        spec["template"]["metadata"]["labels"][TEAM] = team.slug
+        spec["template"]["metadata"]["labels"][label] = team.slug
         _own_seed(spec["template"]["spec"], team)
         _mount(spec["template"]["spec"], [team])
     return made

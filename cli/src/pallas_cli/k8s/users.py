@@ -13,7 +13,7 @@ from typing import Self
 from pallas_cli.broker_config.text import users_text
 from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
 from pallas_cli.broker_config.write import READABLE
-from pallas_cli.k8s.hosted import HostedTeam
+from pallas_cli.k8s.hosted import OWN, HostedTeam
 from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata
 from pallas_cli.refused import Refused
 
@@ -32,8 +32,7 @@ class KnownUsers:
     def of(cls, stored: Object) -> Self:
         """What the ConfigMap says."""
         state = json.loads(stored["data"][_STATE])
-        teams = {name: HostedTeam(name, tuple(it["agents"]), it["volume"]) for name, it in state["teams"].items()}
-        return cls(state["keys"], teams)
+        return cls(state["keys"], {name: _team(name, it) for name, it in state["teams"].items()})
 
     def public_keys(self, name: str) -> Iterable[str]:
         """The keys of a user."""
@@ -83,9 +82,18 @@ def users_object(known: KnownUsers, namespace: str) -> Object:
     """
     users = broker_users([WorkerTeams({name: team.agents}) for name, team in sorted(known.teams.items())])
     text = users_text(users, known)
-    teams = {name: {"agents": sorted(team.agents), "volume": team.volume} for name, team in known.teams.items()}
+    teams = {name: _state_of(team) for name, team in known.teams.items()}
     keys = {name: list(known.public_keys(name)) for name in (*(user.name for user in users), SYSTEM)}
     state = json.dumps({"keys": keys, "teams": teams}, indent=1, sort_keys=True)
     if (size := len(text) + len(state)) > LARGEST:
         raise Refused(f"the broker's users have {size} bytes, and a ConfigMap holds {LARGEST}")
     return config_map(metadata(NAME, namespace), {_USERS: text, _STATE: state})
+
+
+def _state_of(team: HostedTeam) -> Object:
+    return {"agents": sorted(team.agents), "volume": team.volume, "runtimes": list(team.runtimes)}
+
+
+def _team(name: str, state: Object) -> HostedTeam:
+    """A team as the ConfigMap has it. One that was written by an older release has no agents of fast-agent."""
+    return HostedTeam(name, tuple(state["agents"]), state["volume"], tuple(state.get("runtimes", (OWN,))))

@@ -21,14 +21,15 @@ from fast_agent_worker.project.shadow import shadow_of
 from fast_agent_worker.project.tls import share_tls_context
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
+from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
-from fast_agent_worker.turns.scope import RELAY
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.teams.definition import check_agent, define_with_model
 from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 
@@ -41,13 +42,15 @@ _CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
 """Tokens, of a model of which nothing else is known."""
 
 
-async def host_team(folder: TeamFolder, settings: FastAgentSettings, *, connect: bool = True) -> HostedTeam:
+async def host_team(
+    folder: TeamFolder, settings: FastAgentSettings, watching: Watching = UNWATCHED, *, connect: bool = True
+) -> HostedTeam:
     """Make the agents of a checked folder. Without `connect`, no server is started or called.
 
     Raises:
         Rejected: its settings cannot be read.
     """
-    host = _Host(folder, settings, connect)
+    host = _Host(folder, settings, watching, connect)
     for agent in folder.agents.values():
         if agent.kind == FAST_AGENT:
             await host.add(agent)
@@ -60,6 +63,7 @@ class _Host:
 
     folder: TeamFolder
     settings: FastAgentSettings
+    watching: Watching
     connect: bool
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
@@ -113,9 +117,11 @@ class _Host:
             prepared=prepared,
             name=name,
             shared={each: it for each, it in shared.items() if it is not None},
+            made_of={each: made_of(it) for each, it in data.items()},
             vision=_vision(agent, model),
+            watching=self.watching,
         )
-        return HostedAgent(definition, runtime)
+        return HostedAgent(definition, self.watching.metered(runtime))
 
     def _loaded(self) -> Project:
         if self._project is None:
@@ -138,7 +144,7 @@ class _Host:
         if key not in self._connections:
             known = _servers_of(prepared)
             wanted = [server for server in servers if server not in known or known[server].load_on_start]
-            self._connections[key] = Connections(prepared.fast.context, name, config, wanted, RELAY)
+            self._connections[key] = Connections(prepared.fast.context, name, config, wanted)
         return self._connections[key]
 
     def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:

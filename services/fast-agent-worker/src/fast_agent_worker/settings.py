@@ -5,22 +5,15 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from pallas_executor.seal_key_text import SealKeyText
-from pallas_runtime.settings import Folders, Settings
+from pallas_executor.teams.settings import WorkerSettings
+from pallas_runtime.settings import Folders
 
 
-class FastAgentSettings(Settings):
-    """Settings of a fast-agent-worker."""
+class FastAgentSettings(WorkerSettings):
+    """Settings of a fast-agent-worker: those of every worker, and its own."""
 
     teams: Folders = Field((), description="the team folder to host; one process hosts one folder")
     slots: int = Field(8, ge=1, le=4096, description="turns this worker runs at a time")
-    content_seconds: float = Field(
-        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
-    )
-    hold: bool = Field(False, description="take no turns, as after a restore")
-    keep_public_key: SealKeyText | None = Field(
-        None, description="public key to which requests of failed turns are sealed, for agents with `keep_failed`"
-    )
     shadow_dir: Path | None = Field(
         None, description="where the folder is copied to as links, with its settings; default: the temporary folder"
     )
@@ -31,8 +24,9 @@ class FastAgentSettings(Settings):
     @field_validator("teams")
     @classmethod
     def _one(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        """One folder, by a path that holds in another working directory."""
         if len(value) > 1:
             raise ValueError(
                 "must be one folder: fast-agent keeps its settings in global variables, so each folder needs a process"
             )
-        return value
+        return tuple(folder.absolute() for folder in value)

@@ -19,7 +19,7 @@ from pallas_teams.schema import Section, not_bool
 from pallas_teams.shape import parse_shape
 
 _MILLION = 1_000_000
-_MODEL = re.compile(r"offline|[a-z]+\.\S{1,200}")
+_MODEL = re.compile(r"offline|[a-z][a-z-]*\.\S{1,200}")
 
 type _PerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(not_bool)]
 

@@ -10,9 +10,14 @@ import os
 import sys
 from pathlib import Path
 
+from fast_agent import FastAgent, PromptMessageExtended
+from mcp_types import TextContent
+
 
 async def main() -> None:
-    wanted = json.loads(sys.stdin.readline())
+    if not (line := sys.stdin.readline()):
+        return
+    wanted = json.loads(line)
     output = os.dup(1)
     os.dup2(2, 1)
     sys.argv = ["fast-agent"]
@@ -24,9 +29,6 @@ async def main() -> None:
 
 
 async def run(file: str, agent: str, message: str) -> str:
-    from fast_agent import FastAgent, PromptMessageExtended
-    from mcp_types import TextContent
-
     spec = importlib.util.spec_from_file_location(f"stock_{Path(file).stem.replace('-', '_')}", file)
     assert spec is not None
     assert spec.loader is not None

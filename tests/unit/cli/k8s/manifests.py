@@ -18,7 +18,9 @@ spec:
     spec:
       containers:
         - name: service
-          env: [{name: PALLAS_TEAMS, value: /teams/team}]
+          image: example.com:5000/pallas/agent-worker:1
+          args: [agent_worker]
+          env: [{name: PALLAS_TEAMS, value: /teams/team}, {name: PALLAS_SLOTS, value: "64"}]
           volumeMounts: [{name: secrets, mountPath: /run/secrets}, {name: team, mountPath: /teams/team}]
       volumes:
         - name: secrets
@@ -32,7 +34,7 @@ kind: ScaledObject
 metadata: {name: agent-worker, namespace: there, annotations: {pallas.dev/for-each: team}}
 spec:
   scaleTargetRef: {name: agent-worker}
-  triggers: [{metadata: {valueLocation: 'wanted{team="team"}'}}]
+  triggers: [{metadata: {valueLocation: 'wanted{team="team"}', targetValue: "64"}}]
 ---
 apiVersion: apps/v1
 kind: Deployment

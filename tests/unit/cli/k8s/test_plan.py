@@ -76,7 +76,7 @@ def test_each_team_has_workers_of_its_own_that_read_its_folder(cluster: Cluster,
     cluster.apply(cluster.plan(red, blue))
     worker = cluster.objects["deployment", "agent-worker-blue-sky"]["spec"]
     pod = worker["template"]["spec"]
-    assert pod["containers"][0]["env"] == [{"name": "PALLAS_TEAMS", "value": "/teams/blue_sky"}]
+    assert {"name": "PALLAS_TEAMS", "value": "/teams/blue_sky"} in pod["containers"][0]["env"]
     assert [volume["name"] for volume in pod["volumes"]] == ["secrets", "team-blue-sky"]
     assert pod["volumes"][0]["projected"]["sources"][1] == {"secret": {"name": "agent-worker-blue-sky"}}
     assert worker["selector"]["matchLabels"]["pallas.dev/team"] == "blue-sky"
@@ -206,3 +206,29 @@ def test_teams_whose_objects_would_share_names_are_refused(cluster: Cluster, red
     teams = [a_team(tmp_path / "a", "a_b", "one"), a_team(tmp_path / "b", "a-b", "two")]
     with pytest.raises(Refused, match="'a-b' and 'a_b'"):
         cluster.plan(*teams)
+
+
+def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster, broker: Path, tmp_path: Path) -> None:
+    """They have the rights of the team's agent-worker, another image, and fewer slots."""
+    both = a_team(
+        tmp_path / "both", "both", "one", harper_py="fast = FastAgent('x')\n\n\n@fast.agent('two')\ndef f(): ..."
+    )
+    with (both / "agents.yaml").open("a", encoding="utf-8") as file:
+        file.write("\n  two: {module: harper.py}\n")
+    cards = tmp_path / "cards" / ".fast-agent" / "agent-cards"
+    cards.mkdir(parents=True)
+    (cards / "clerk.md").write_text("---\nname: clerk\nmodel: passthrough\n---\nYou keep the books.\n", "utf-8")
+    made = cluster.apply(cluster.plan(both, tmp_path / "cards", broker=broker))
+    deployments = {name for kind, name in made if kind == "deployment" and "worker" in name}
+    assert deployments == {"agent-worker-both", "fast-agent-worker-both", "fast-agent-worker-cards"}
+    own, fast = (made["deployment", f"{kind}-both"]["spec"] for kind in ("agent-worker", "fast-agent-worker"))
+    [service] = fast["template"]["spec"]["containers"]
+    assert (service["image"], service["args"]) == ("example.com:5000/pallas/fast-agent-worker:1", ["fast_agent_worker"])
+    assert {"name": "PALLAS_SLOTS", "value": "8"} in service["env"]
+    assert fast["template"]["spec"]["volumes"] == own["template"]["spec"]["volumes"]
+    assert not own["selector"]["matchLabels"].items() <= fast["template"]["metadata"]["labels"].items()
+    scaler = made["scaledobject", "fast-agent-worker-cards"]["spec"]
+    assert scaler["scaleTargetRef"]["name"] == "fast-agent-worker-cards"
+    assert scaler["triggers"][0]["metadata"] == {"valueLocation": 'wanted{team="cards"}', "targetValue": "8"}
+    assert "..agent-cards..clerk.md" in "".join(made["configmap", "team-cards"]["data"])
+    assert cluster.apply(cluster.plan(both)) == {}

@@ -15,10 +15,10 @@ from pydantic_core import SchemaValidator, ValidationError, core_schema
 from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.models import AgentModel
 from agent_worker.llm.refusals import bad_arguments, refused_again, unknown_tool
-from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ToolFailed, ToolStarted
+from pallas_executor.teams.scope import TurnScope
 
 _JSON_OBJECT = SchemaValidator(core_schema.dict_schema())
 

@@ -30,11 +30,11 @@ from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.messages import seed_history, seed_prompt
 from agent_worker.llm.models import AgentModel
 from agent_worker.llm.refusals import no_output
-from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ModelCalled, ModelFailed
 from pallas_executor.agent_runtime import Failed
+from pallas_executor.teams.scope import TurnScope
 from pallas_executor.teams.seed import Seed
 from pallas_executor.teams.text import TextStream
 
@@ -110,7 +110,8 @@ class AgentLoop:
         return response
 
     async def _ask_model(self, call: str, messages: Sequence[ModelMessage]) -> ModelResponse:
-        self._scope.check_allowance()
+        if (failed := self._scope.exhausted()) is not None:
+            raise RunFailed(failed)
         async with self._scope.steps.under_way():
             self._scope.step(self._name, "llm")
             began = time.perf_counter()

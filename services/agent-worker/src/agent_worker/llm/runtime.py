@@ -17,7 +17,6 @@ from agent_worker.llm.failures import RunFailed, run_failure
 from agent_worker.llm.journal import AgentJournal, basis_of
 from agent_worker.llm.loop import AgentLoop
 from agent_worker.llm.models import UNKNOWN_MODEL, AgentModel
-from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected
@@ -30,6 +29,7 @@ from pallas_executor.agent_runtime import (
     Turn,
 )
 from pallas_executor.steps import JournalUnusable, Steps
+from pallas_executor.teams.scope import TurnScope
 from pallas_executor.teams.seed import Seed, read_seed
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from agent_worker.downstream.calls import CallFailed, MayRepeat, call_tool, is_s
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed
 from agent_worker.llm.results import model_content, result_text
-from agent_worker.llm.scope import TurnScope
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
+from pallas_executor.teams.scope import TurnScope
 
 if TYPE_CHECKING:
     from mcp_types import Tool

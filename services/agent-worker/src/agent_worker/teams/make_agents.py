@@ -17,15 +17,14 @@ from pydantic import ValidationError
 
 from agent_worker.downstream.pool import DownstreamPool
 from agent_worker.downstream.server import DownstreamServer
-from agent_worker.teams.metered import MeteredRuntime
 from agent_worker.teams.outside import Reach
-from agent_worker.teams.watching import UNWATCHED, Watching
 from pallas_contracts.agents import AgentDefinition, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_executor.agent_runtime import AgentRuntime, HostedAgent
 from pallas_executor.teams.definition import check_agent, define, define_with_model
 from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig, TeamFolder
 
 if TYPE_CHECKING:
@@ -73,20 +72,16 @@ class SharedRuntime:
     def __init__(self, watching: Watching = UNWATCHED) -> None:
         self.pool = DownstreamPool()
         self.models: TeamModels | None = None
-        self._watching = watching
+        self.watching = watching
 
     def open_models(self) -> None:
         """Get ready to make models; called after the LLM libraries are imported."""
         from agent_worker.llm.models import TeamModels
         from agent_worker.llm.responses import ignore
 
-        how = self._watching
+        how = self.watching
         counted = how.metrics.responded if how.metrics is not None else ignore
         self.models = TeamModels(trace_content=how.trace_content, prices=how.prices, counted=counted)
-
-    def metered(self, runtime: AgentRuntime) -> AgentRuntime:
-        """The runtime with its turns counted."""
-        return MeteredRuntime(runtime, self._watching.metrics) if self._watching.metrics is not None else runtime
 
     async def close(self) -> None:
         """Close all connections and end all child processes."""
@@ -132,7 +127,9 @@ class _Host:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
 
     async def make_llm(self, agent: AgentConfig) -> HostedAgent:
-        return HostedAgent(define_with_model(self.folder, agent), self.shared.metered(self._llm_runtime(agent)))
+        return HostedAgent(
+            define_with_model(self.folder, agent), self.shared.watching.metered(self._llm_runtime(agent))
+        )
 
     async def make_function(self, agent: AgentConfig) -> HostedAgent:
         from pallas_executor.functions.load import load_function_agent
@@ -142,7 +139,7 @@ class _Host:
         agents = {name: self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on}
         reach = Reach(self._servers(agent), agents, agent.may_repeat)
         runtime: AgentRuntime = FunctionRuntime(agent.name, functions, reach.open, safe=agent.retry == "safe")
-        return HostedAgent(_function_definition(self.folder, agent, functions), self.shared.metered(runtime))
+        return HostedAgent(_function_definition(self.folder, agent, functions), self.shared.watching.metered(runtime))
 
     def _llm_runtime(self, agent: AgentConfig) -> "LlmRuntime":
         from agent_worker.llm.runtime import LlmRuntime

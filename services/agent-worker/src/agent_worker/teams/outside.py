@@ -16,7 +16,7 @@ from pallas_executor.steps import Steps
 
 if TYPE_CHECKING:
     from agent_worker.llm.runtime import LlmRuntime
-    from agent_worker.llm.scope import TurnScope
+    from pallas_executor.teams.scope import TurnScope
 
 _PARTS = {"content", "structured_content", "is_error"}
 
@@ -75,7 +75,7 @@ class TurnOutside:
             raise StepFailed(error.failed.code, error.failed.message) from error
 
     def _scope(self) -> "TurnScope":
-        from agent_worker.llm.scope import TurnScope
+        from pallas_executor.teams.scope import TurnScope
 
         if self._opened is None:
             self._opened = TurnScope(self._emit, self._steps)

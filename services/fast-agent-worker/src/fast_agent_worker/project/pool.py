@@ -58,7 +58,7 @@ class SharedAggregator(MCPAggregator):
 class Connections:
     """The connections of one agent of a project."""
 
-    def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str], handler: Any) -> None:
+    def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str]) -> None:
         self.servers = tuple(servers)
         self.errors: dict[str, str | None] = dict.fromkeys(self.servers, _NEW)
         self._aggregator = SharedAggregator(
@@ -66,7 +66,6 @@ class Connections:
         )
         self._aggregator.wanted = self.servers
         self._registry = context.server_registry
-        self._aggregator.set_tool_execution_handler(handler)
         self._entered, self._ended = asyncio.Event(), asyncio.Event()
         self._attaching: dict[str, asyncio.Task[None]] = {}
         self._failed_at: dict[str, float] = {}

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from fast_agent.agents.mcp_agent import McpAgent
-from fast_agent.agents.tool_agent import ToolAgent
 from fast_agent.core.direct_factory import active_agents_in_dependency_group
 from fast_agent.core.fastagent import AgentInstance
 from fast_agent.core.validation import get_agent_dependencies, get_dependencies_groups
@@ -19,8 +18,9 @@ from fast_agent.workflow_telemetry import ToolHandlerWorkflowTelemetry
 
 from fast_agent_worker.project.load import Prepared, app_of
 from fast_agent_worker.project.pool import Connections
-from fast_agent_worker.turns.people import nobody
-from fast_agent_worker.turns.scope import TurnScope, WorkflowRelay
+from fast_agent_worker.turns.observed import observed_factory
+from fast_agent_worker.turns.relay import WorkflowRelay
+from fast_agent_worker.turns.scope import TurnScope
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +49,18 @@ class Closure:
         self, prepared: Prepared, name: str, shared: Mapping[str, Connections], scope: TurnScope, model: str | None
     ) -> Any:
         """Make all agents and return the one that is called `name`; `model` replaces its own."""
-        data = {each: _without_servers(it, each in shared) for each, it in closure_of(prepared, name).items()}
+        most = scope.config.max_iterations
+        data = {each: _for_turn(it, each in shared, most) for each, it in closure_of(prepared, name).items()}
         if model is not None:
             data[name]["config"].model = model
         fast, runtime = prepared.fast, prepared.runtime
+        factory = observed_factory(runtime.model_factory_func, scope)
         for group in get_dependencies_groups(data):
             for each in group:
                 await active_agents_in_dependency_group(
                     fast.app,
                     data,
-                    runtime.model_factory_func,
+                    factory,
                     fast._registered_tools,
                     [each],
                     self.agents,
@@ -69,7 +71,8 @@ class Closure:
         fast._apply_agent_card_histories(self.agents)
         await fast._finalize_initial_agent_instance(runtime, AgentInstance(app_of(prepared, self.agents), self.agents))
         for agent in self.agents.values():
-            _observe(agent, scope)
+            if hasattr(agent, "workflow_telemetry"):
+                agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
         return self.agents[name]
 
     def dispose(self, work: asyncio.Task[Any] | None = None) -> None:
@@ -99,11 +102,16 @@ async def _dispose(agents: list[Any], work: asyncio.Task[Any] | None) -> None:
             log.warning("an agent was not disposed", extra={"agent": agent.name}, exc_info=True)
 
 
-def _without_servers(data: Any, pooled: bool) -> dict[str, Any]:
+def _for_turn(data: Any, pooled: bool, max_iterations: int) -> dict[str, Any]:
     """A copy of an agent's data. One that gets shared connections must not make its own."""
     config = copy.copy(data["config"])
     if pooled:
         config.servers = []
+    own = config.default_request_params
+    # fast-agent counts what follows the first call of a model.
+    config.default_request_params = own.model_copy(
+        update={"max_iterations": min(own.max_iterations, max_iterations - 1)}
+    )
     return {**data, "config": config}
 
 
@@ -121,23 +129,3 @@ async def _connect(agent: McpAgent, connections: Connections) -> None:
         await empty.close()
 
     agent._configure_cloned_instance = configure
-
-
-def _observe(agent: Any, scope: TurnScope) -> None:
-    """Let a turn hear what an agent does."""
-    if isinstance(agent, ToolAgent):
-        agent.tool_runner_hooks = ToolAgent._merge_tool_runner_hooks(scope.hooks(), agent.tool_runner_hooks)
-    if hasattr(agent, "workflow_telemetry"):
-        agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
-    if getattr(agent, "_human_input_tool", None) is not None:
-        asking: Any = agent
-        asking._call_human_input_tool = nobody
-    llm = getattr(agent, "llm", None)
-    if llm is not None:
-        name = agent.name
-
-        def heard(chunk: Any) -> None:
-            if chunk.event == "delta" and not chunk.is_reasoning:
-                scope.write(name, chunk.text)
-
-        llm.add_stream_listener(heard)

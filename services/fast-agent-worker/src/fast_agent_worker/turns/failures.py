@@ -6,7 +6,6 @@ and parts of keys, so they are not passed on.
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from fast_agent.constants import FAST_AGENT_ERROR_CHANNEL, FAST_AGENT_PROVIDER_ERROR
@@ -20,7 +19,7 @@ from fast_agent.core.exceptions import (
 from fast_agent.types.llm_stop_reason import LlmStopReason
 from mcp_types import ImageContent
 
-from pallas_contracts.turns import Result
+from pallas_contracts.turns import ModelFault, Result
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
 
 _OVERFLOW = re.compile(
@@ -42,7 +41,7 @@ def outcome_of(message: Any, agent: str) -> Outcome:
         case LlmStopReason.TIMEOUT:
             return Failed("turn_timeout", f"agent {agent!r} exceeded the time limit of its model")
         case LlmStopReason.MAX_ITERATIONS | LlmStopReason.TOOL_USE:
-            return too_many(agent)
+            return Failed("iterations_exceeded", f"agent {agent!r} gave no answer within its iterations")
         case LlmStopReason.SAFETY:
             return Completed(Result(content=_content(message) or _text("the model refused to answer"), is_error=True))
         case _:
@@ -54,23 +53,16 @@ def outcome_of(message: Any, agent: str) -> Outcome:
     return Completed(Result(content=content, meta={"pallas/truncated": True} if cut else None))
 
 
-def too_many(agent: str) -> Failed:
-    """The failure of a run that called its model too often."""
-    return Failed("iterations_exceeded", f"agent {agent!r} gave no answer within its iterations")
-
-
 def failure_of(error: BaseException) -> Failed:
     """The failure that an exception of a run causes.
 
     Raises:
         BaseException: it is none of fast-agent or of a provider.
     """
-    for each in walk_exception_chain(error):
-        if _OVERFLOW.search(str(each)):
-            return _TOO_LONG
-        status = getattr(each, "status_code", None)
-        if isinstance(status, int):
-            return _failed(status)
+    if _says_overflow(error):
+        return _TOO_LONG
+    if (status := _status(error)) is not None:
+        return _failed(status)
     match error:
         case ModelConfigError():
             return Failed("unknown_model", "fast-agent does not know this model, or it is not configured")
@@ -84,17 +76,43 @@ def failure_of(error: BaseException) -> Failed:
             raise error
 
 
+def fault_of(ended: Any) -> ModelFault:
+    """Why a model did not answer, in one word: from an exception, or from a message that says so."""
+    if _says_overflow(ended):
+        return "context_overflow"
+    status = _status(ended)
+    known: dict[int | None, ModelFault] = {None: "unreachable", 408: "timeout", 429: "rate_limited"}
+    return known.get(status) or ("server_error" if (status or 0) >= 500 else "refused")
+
+
 def _provider_failure(message: Any) -> Failed:
-    channels: Mapping[str, Any] = message.channels or {}
-    texts = " ".join(getattr(block, "text", "") for block in channels.get(FAST_AGENT_ERROR_CHANNEL, ()))
-    if _OVERFLOW.search(texts):
+    if _says_overflow(message):
         return _TOO_LONG
-    for block in channels.get(FAST_AGENT_PROVIDER_ERROR, ()):
-        said = json.loads(block.text)
-        if said.get("status") is not None:
-            return _failed(said["status"])
-        return Failed("model_failed", f"the model failed: {said.get('error_type')}", retryable=True)
-    return Failed("model_failed", "the model failed")
+    if (status := _status(message)) is not None:
+        return _failed(status)
+    kinds = [said.get("error_type") for said in _said(message)]
+    return Failed("model_failed", f"the model failed{f': {kinds[0]}' if kinds else ''}", retryable=bool(kinds))
+
+
+def _says_overflow(ended: Any) -> bool:
+    if isinstance(ended, BaseException):
+        return any(_OVERFLOW.search(str(each)) for each in walk_exception_chain(ended))
+    blocks = (ended.channels or {}).get(FAST_AGENT_ERROR_CHANNEL, ())
+    return bool(_OVERFLOW.search(" ".join(getattr(block, "text", "") for block in blocks)))
+
+
+def _status(ended: Any) -> int | None:
+    """The status of a provider's response; None if there was none."""
+    if isinstance(ended, BaseException):
+        found = [getattr(each, "status_code", None) for each in walk_exception_chain(ended)]
+    else:
+        found = [said.get("status") for said in _said(ended)]
+    return next((status for status in found if isinstance(status, int)), None)
+
+
+def _said(message: Any) -> list[dict[str, Any]]:
+    """What fast-agent says of a provider's failure."""
+    return [json.loads(block.text) for block in (message.channels or {}).get(FAST_AGENT_PROVIDER_ERROR, ())]
 
 
 def _failed(status: int) -> Failed:

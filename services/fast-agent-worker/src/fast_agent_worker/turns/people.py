@@ -6,6 +6,7 @@ the answer that nobody can be asked.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +45,11 @@ class Resumed:
     answer: PromptMessageExtended
 
 
-def question_of(agent: Any, message: PromptMessageExtended) -> InputRequired | None:
-    """The question of a message that calls the tool, and no other tool; None if it does not, or asks nothing clear."""
+def question_of(said: Sequence[PromptMessageExtended], message: PromptMessageExtended) -> InputRequired | None:
+    """The question of a model's answer that calls the tool, and no other tool; `said` is what the model was told.
+
+    None: the answer does not, or asks nothing clear.
+    """
     calls = list((message.tool_calls or {}).items())
     if len(calls) != 1 or calls[0][1].params.name != HUMAN_INPUT_TOOL_NAME:
         return None
@@ -55,12 +59,9 @@ def question_of(agent: Any, message: PromptMessageExtended) -> InputRequired | N
         _validate_elicitation_schema_field_limit(asked.schema)
     except (ValueError, AssertionError):
         return None
-    said = list(agent.message_history)
-    if message not in said:
-        said.append(message)
     prompt = asked.message or asked.schema.get("title") or "Please complete this form:"
     params = {"mode": "form", "message": prompt, "requestedSchema": asked.schema}
-    state = json.dumps({"call": call_id, "said": to_json(said, indent=None)})
+    state = json.dumps({"call": call_id, "said": to_json([*said, message], indent=None)})
     return InputRequired(
         input_requests={_ANSWER: {"method": "elicitation/create", "params": params}}, request_state=state
     )

@@ -1,8 +1,4 @@
-"""`FastAgentRuntime` executes turns of one agent. Every turn gets new instances; no state outlives its turn.
-
-The run is a task of its own. fast-agent may swallow a cancel, so a cancelled turn does not wait for the run: it ends at
-once, and the run is ended and disposed in the background.
-"""
+"""`FastAgentRuntime` executes turns of one agent. Every turn gets new instances; no state outlives its turn."""
 
 import asyncio
 import logging
@@ -17,14 +13,18 @@ from mcp_types import ImageContent, TextContent
 from fast_agent_worker.project.load import Prepared
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.turns.closure import Closure
-from fast_agent_worker.turns.failures import failure_of, outcome_of, too_many
-from fast_agent_worker.turns.people import resumed
-from fast_agent_worker.turns.scope import CURRENT, RELAY, TurnScope
+from fast_agent_worker.turns.failures import failure_of, outcome_of
+from fast_agent_worker.turns.people import Resumed, resumed
+from fast_agent_worker.turns.places import HERE, Here
+from fast_agent_worker.turns.relay import Relay
+from fast_agent_worker.turns.scope import TurnScope
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected, Superseded
 from pallas_contracts.turns import turn_error
 from pallas_executor.agent_runtime import Emitter, Failed, NeedsInput, Outcome, Turn
+from pallas_executor.steps import JournalUnusable, Steps
 from pallas_executor.teams.seed import Image, Seed, encoded, read_seed
+from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -34,14 +34,16 @@ log = logging.getLogger(__name__)
 class FastAgentRuntime:
     """An agent: `config` is what the folder says of it, `name` what the project calls it.
 
-    `shared` has the connections of the project's agents.
+    `shared` has the connections of the project's agents, `made_of` digests of what they are made of.
     """
 
     config: AgentConfig
     prepared: Prepared
     name: str
     shared: Mapping[str, Connections]
+    made_of: Mapping[str, str]
     vision: bool
+    watching: Watching = UNWATCHED
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -50,20 +52,12 @@ class FastAgentRuntime:
             said = resumed(turn.request_state, turn.input_responses) if turn.request_state else None
         except Rejected as error:
             return Failed(turn_error(error.code), error.message)
-        scope = TurnScope(
-            emit,
-            asks=self.name if turn.client.fills_in_forms else None,
-            max_iterations=self.config.max_iterations,
-            may_repeat=self.config.may_repeat,
-        )
-        closure = Closure()
-        CURRENT.set(scope)
-        work = asyncio.create_task(self._run(closure, scope, seed, said, turn.model), name=f"run {self.name}")
+        steps = Steps(turn, emit)
         try:
-            await asyncio.wait({work})
-            return self._outcome(work, scope)
-        finally:
-            closure.dispose(work)
+            return await self._run(steps, emit, seed, said)
+        except JournalUnusable as error:
+            log.warning("the journal cannot be used", extra={"reason": error.reason})
+            return steps.restart() or await self._run(steps, emit, seed, said)
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Refuse: the only prompt of an agent is answered from its definition.
@@ -73,18 +67,35 @@ class FastAgentRuntime:
         """
         raise NotFound(f"agent {self.config.name!r} does not answer {question.method!r}")
 
-    async def _run(self, closure: Closure, scope: TurnScope, seed: Seed, said: Any, model: str | None) -> Any:
-        agent = await closure.make(self.prepared, self.name, self.shared, scope, model)
-        if not isinstance(agent, ToolAgent) and getattr(agent, "llm", None) is not None:
-            scope.step(agent.name, "llm")  # it has no loop that would say so
-        params = RequestParams(tool_execution_handler=RELAY, emit_loop_progress=False)
+    async def _run(self, steps: Steps, emit: Emitter, seed: Seed, said: Resumed | None) -> Outcome:
+        """Run the agent in a task of its own: fast-agent may swallow a cancel, and nobody waits for it then.
+
+        Raises:
+            Superseded, JournalUnusable: the attempt cannot go on.
+        """
+        asks = self.name if steps.turn.client.fills_in_forms else None
+        scope = TurnScope(emit, steps, config=self.config, made_of=self.made_of, watching=self.watching, asks=asks)
+        closure = Closure()
+        HERE.set(Here(self.name))
+        work = asyncio.create_task(self._generate(closure, scope, seed, said), name=f"run {self.name}")
+        try:
+            await asyncio.wait({work})
+            return self._outcome(work, scope)
+        finally:
+            scope.over = True
+            closure.dispose(work)
+
+    async def _generate(self, closure: Closure, scope: TurnScope, seed: Seed, said: Resumed | None) -> Any:
+        agent = await closure.make(self.prepared, self.name, self.shared, scope, scope.steps.turn.model)
+        params = RequestParams(tool_execution_handler=Relay(scope), emit_loop_progress=False)
         if said is not None:
-            agent.load_message_history(said.history)
-            return await agent.generate([said.answer], params)
-        history = [_message(row.role, row.content, row.images) for row in seed.history]
-        asked = _message("user", seed.message, seed.images)
+            before, history, asked = (), said.history, said.answer
+        else:
+            before = agent.message_history if isinstance(agent, ToolAgent) else ()
+            history = [_message(row.role, row.content, row.images) for row in seed.history]
+            asked = _message("user", seed.message, seed.images)
         if isinstance(agent, ToolAgent) and agent.config.use_history:
-            agent.load_message_history([*agent.message_history, *history])
+            agent.load_message_history([*before, *history])
             history = []
         return await agent.generate([*history, asked], params)
 
@@ -92,15 +103,16 @@ class FastAgentRuntime:
         """The outcome of a run that has ended.
 
         Raises:
-            Superseded: the attempt has been superseded.
+            Superseded, JournalUnusable: the attempt cannot go on.
         """
         error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if scope.lost is not None:
             raise Superseded(scope.lost.message) from scope.lost
+        scope.steps.check_usable()
         if scope.asked is not None:
             return NeedsInput(scope.asked.question)
-        if scope.too_many is not None:
-            return too_many(scope.too_many.agent)
+        if scope.failed is not None:
+            return scope.failed
         if error is None:
             return outcome_of(work.result(), self.config.name)
         if isinstance(error, asyncio.CancelledError):

@@ -1,19 +1,18 @@
-"""What the agents of one turn share: the emitter of events, the journal, and their counters."""
+"""What the agents of one attempt share: the emitter of events, the journal, and their counters."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_worker.llm.failures import RunFailed
 from pallas_contracts.costs import Cost
 from pallas_contracts.turns import KnownEvent, ModelCalled, Step
 from pallas_executor.agent_runtime import Emitter, Failed
 from pallas_executor.steps import Steps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnScope:
-    """Belongs to one turn; sub-agents share the scope of their caller."""
+    """Belongs to one attempt; sub-agents share the scope of their caller."""
 
     emitter: Emitter
     steps: Steps
@@ -37,20 +36,17 @@ class TurnScope:
             self._spent[event.cost.currency] += event.cost.nanos
         self.emitter.emit(event)
 
-    def check_allowance(self) -> None:
-        """Check, before a model is called, that this attempt has not used up what was left of the budgets.
-
-        Raises:
-            RunFailed: it has (`budget_exhausted`).
-        """
+    def exhausted(self) -> Failed | None:
+        """Whether this attempt has used up what was left of the budgets, so that no model may be called any more."""
         allowed = self.steps.turn.allowance
         if allowed is None:
-            return
+            return None
         if allowed.tokens is not None and self._spent[""] >= allowed.tokens:
-            raise _exhausted(f"{self._spent['']} tokens", f"{allowed.tokens} tokens")
+            return _exhausted(f"{self._spent['']} tokens", f"{allowed.tokens} tokens")
         for most in allowed.money:
             if (spent := self._spent[most.currency]) >= most.nanos:
-                raise _exhausted(str(Cost(nanos=spent, currency=most.currency)), str(most))
+                return _exhausted(str(Cost(nanos=spent, currency=most.currency)), str(most))
+        return None
 
     def step(self, agent: str, kind: Literal["llm", "tool"]) -> None:
         """Emit the next step of an agent. Both kinds share one count, over all runs of the agent in this turn."""
@@ -63,6 +59,6 @@ class TurnScope:
         self._counts[agent] += 1
 
 
-def _exhausted(spent: str, left: str) -> RunFailed:
+def _exhausted(spent: str, left: str) -> Failed:
     text = f"The turn has used {spent}; when it was accepted, {left} were left of a budget for the day."
-    return RunFailed(Failed("budget_exhausted", text))
+    return Failed("budget_exhausted", text)

@@ -6,7 +6,6 @@ So the metrics say what the log says. It stands between the executor and the run
 from collections import Counter
 from dataclasses import dataclass, field
 
-from agent_worker.metrics import ModelMetrics
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.turns import (
     Answered,
@@ -19,6 +18,7 @@ from pallas_contracts.turns import (
     ToolStarted,
 )
 from pallas_executor.agent_runtime import AgentRuntime, Emitter, Outcome, Turn
+from pallas_executor.teams.metrics import ModelMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from agent_worker.metrics import ModelMetrics
+from pallas_executor.agent_runtime import AgentRuntime
+from pallas_executor.teams.metered import MeteredRuntime
+from pallas_executor.teams.metrics import ModelMetrics
 from pallas_teams.prices import NO_PRICES, PriceTable
 
 
@@ -13,6 +15,10 @@ class Watching:
     trace_content: bool = False
     prices: PriceTable = NO_PRICES
     metrics: ModelMetrics | None = None
+
+    def metered(self, runtime: AgentRuntime) -> AgentRuntime:
+        """The runtime with its turns counted."""
+        return MeteredRuntime(runtime, self.metrics) if self.metrics is not None else runtime
 
 
 UNWATCHED = Watching()

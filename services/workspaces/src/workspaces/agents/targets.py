@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import asking
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
@@ -50,7 +50,7 @@ class Targets:
         Raises:
             Unavailable: Postgres is not there.
         """
-        async with reading(self._engine) as session:
+        async with asking(self._engine) as session:
             rows = (await session.scalars(select(PallasInstance))).all()
         return [agent for row in rows for agent in self._agents(row)]
 
@@ -62,7 +62,7 @@ class Targets:
             PallasError: the instance's token cannot be read.
             Unavailable: Postgres is not there.
         """
-        async with reading(self._engine) as session:
+        async with asking(self._engine) as session:
             row = await session.get(PallasInstance, instance_id)
         for agent in row.agents if row is not None else ():
             if row is not None and agent["server_id"] == server_id:

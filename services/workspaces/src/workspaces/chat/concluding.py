@@ -7,9 +7,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
+from pallas_postgres.engine import writing
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
-from workspaces.chat.locking import change_reply, changing, lock_conversation, touch_conversation
+from workspaces.chat.locking import change_reply, lock_conversation
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.views import RUNNING
 from workspaces.tables import ChatMessage
@@ -46,15 +47,12 @@ class Concluding:
             "progress": None,
             "question": None,
         }
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             try:
                 await lock_conversation(session, claim.conversation_id)
             except NotFound:
                 return False
-            if await change_reply(session, claim.reply_id, values, wanted) is None:
-                return False
-            await touch_conversation(session, claim.conversation_id, answering=False)
-        return True
+            return await change_reply(session, claim.reply_id, values, wanted, answering=False) is not None
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
         """Store what the agent asks. Returns the answer if there is one already.
@@ -70,7 +68,7 @@ class Concluding:
             "url": question.url,
         }
         values = {"status": "asking", "question": clean(shown)}
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             await lock_conversation(session, claim.conversation_id)
             reply = await session.get(ChatMessage, claim.reply_id)
             if reply is not None and question.id in (reply.answers or {}):
@@ -87,7 +85,7 @@ class Concluding:
         """
         values: dict[str, Any] = {"key": claim.key, "answers": None}
         values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             await lock_conversation(session, claim.conversation_id)
             row = await change_reply(session, claim.reply_id, values, self._held(claim))
         return Claim.of(row, taken_over=False) if row is not None else None

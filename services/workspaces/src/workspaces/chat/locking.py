@@ -4,30 +4,21 @@ Each one locks the conversation first. So they run one after the other, and the 
 order of commits: whoever has read one revision has missed no lower one.
 """
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy import ColumnElement, exists, func, select, true, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from pallas_contracts.errors import NotFound
-from pallas_postgres.engine import postgres_errors
 from workspaces.chat.views import RUNNING, conversation_topic, conversation_view
-from workspaces.live.hub import ALL, Hub
+from workspaces.live.hub import ALL, Hub, Live
 from workspaces.tables import REVISIONS, ChatMessage, Conversation, Workspace
 
 
-@asynccontextmanager
-async def changing(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
-    """A transaction, committed at the end of the block.
-
-    Raises:
-        Unavailable: Postgres cannot be used right now.
-    """
-    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
-        yield session
-        await session.commit()
+_NEWEST = {"populate_existing": True, "synchronize_session": False}
 
 
 async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conversation:
@@ -69,19 +60,35 @@ async def lock_reply(session: AsyncSession, message_id: str) -> tuple[Conversati
 
 
 async def change_reply(
-    session: AsyncSession, reply_id: str, values: Mapping[str, Any], *conditions: ColumnElement[bool]
+    session: AsyncSession,
+    reply_id: str,
+    values: Mapping[str, Any],
+    *conditions: ColumnElement[bool],
+    answering: bool | None = None,
 ) -> ChatMessage | None:
-    """Change a reply, whose conversation is locked, and tell browsers. None: the conditions do not hold."""
+    """Change a reply, whose conversation is locked, and tell browsers. None: the conditions do not hold.
+
+    With `answering`, whether an agent is called from now on, the conversation has its latest change now.
+    """
     changed = (
         update(ChatMessage)
         .where(ChatMessage.id == reply_id, *conditions)
         .values(**values, revision=REVISIONS.next_value())
         .returning(ChatMessage)
     )
-    reply = (await session.execute(changed, execution_options={"populate_existing": True})).scalar_one_or_none()
-    if reply is not None:
-        await tell_message(session, reply)
-    return reply
+    if answering is None:
+        reply = (await session.execute(changed, execution_options=_NEWEST)).scalar_one_or_none()
+        if reply is not None:
+            await Hub.tell_all_in(session, (message_told(reply),))
+        return reply
+    rows = changed.cte("changed")
+    touched = touching(Conversation.id.in_(select(rows.c.conversation_id))).cte("touched")
+    both = select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
+    found = (await session.execute(both, execution_options=_NEWEST)).one_or_none()
+    if found is None:
+        return None
+    await Hub.tell_all_in(session, (message_told(found[0]), conversation_told(found[1], answering=answering)))
+    return found[0]
 
 
 async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
@@ -90,27 +97,27 @@ async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
     return bool(await session.scalar(select(running)))
 
 
-async def tell_message(session: AsyncSession, message: ChatMessage) -> None:
-    """Tell browsers that a message has changed."""
-    data = {"id": message.id, "revision": message.revision}
-    await Hub.tell_in(session, conversation_topic(message.conversation_id), "message", data)
+def touching(*conditions: ColumnElement[bool], title: str | None = None) -> ReturningUpdate[Conversation]:
+    """Note that something has happened in a conversation, and give it a title if it has none."""
+    values: dict[str, Any] = {"updated_at": func.now()}
+    if title is not None:
+        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
+    return update(Conversation).where(*conditions).values(**values).returning(Conversation)
 
 
-async def touch_conversation(
-    session: AsyncSession, conversation_id: str, *, answering: bool, title: str | None = None
-) -> Conversation:
-    """Note that something has happened in a conversation, give it a title if there is one, and tell browsers."""
-    values = {"updated_at": func.now()} if title is None else {"updated_at": func.now(), "title": title}
-    changed = update(Conversation).where(Conversation.id == conversation_id).values(**values).returning(Conversation)
-    conversation = (await session.execute(changed, execution_options={"populate_existing": True})).scalar_one()
-    await tell_conversation(session, conversation, answering=answering)
-    return conversation
+def message_told(message: ChatMessage) -> Live:
+    """A message has changed."""
+    return message_changed(message.conversation_id, message.id, message.revision)
 
 
-async def tell_conversation(session: AsyncSession, conversation: Conversation, *, answering: bool) -> None:
-    """Tell browsers what a conversation is like."""
-    view = conversation_view(conversation, answering=answering)
-    await Hub.tell_in(session, ALL, "conversation", view.model_dump(mode="json"))
+def message_changed(conversation_id: str, message_id: str, revision: int) -> Live:
+    """A message has changed, and has this revision now."""
+    return Live(conversation_topic(conversation_id), "message", {"id": message_id, "revision": revision})
+
+
+def conversation_told(conversation: Conversation, *, answering: bool) -> Live:
+    """What a conversation is like now."""
+    return Live(ALL, "conversation", conversation_view(conversation, answering=answering).model_dump(mode="json"))
 
 
 def unknown_conversation() -> NotFound:

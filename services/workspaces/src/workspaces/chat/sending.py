@@ -9,20 +9,29 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, true
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import aliased
 
 from pallas_contracts.errors import Conflict
+from pallas_postgres.engine import writing
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Entry, Plan, plan_history
 from workspaces.chat.images import Picture
-from workspaces.chat.locking import changing, lock_conversation, tell_message, touch_conversation, unknown_conversation
+from workspaces.chat.locking import (
+    conversation_told,
+    lock_conversation,
+    message_told,
+    touching,
+    unknown_conversation,
+)
 from workspaces.chat.model import LEASE, Claim
 from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.views import RUNNING
+from workspaces.live.hub import Hub
 from workspaces.tables import ChatMessage, Conversation, Image, Workspace
 
 LONGEST_TEXT = 200_000
@@ -73,13 +82,13 @@ class Sending:
         """
         sent = sent_as(conversation_id, message.id, message.reply_id)
         try:
-            async with changing(self._engine) as session:
+            async with writing(self._engine) as session:
                 if (workspace_id := await self._workspace_of(session, conversation_id, message)) is None:
                     return sent
                 claim = await self._store(session, workspace_id, conversation_id, message)
         except (IntegrityError, Conflict):
             # The same message may have been stored between the first look and the lock.
-            async with changing(self._engine) as session:
+            async with writing(self._engine) as session:
                 if await self._workspace_of(session, conversation_id, message) is None:
                     return sent
             raise
@@ -110,7 +119,7 @@ class Sending:
         chosen = await choose_agent(session, workspace_id, message.wanted)
         must_see(chosen, len(message.pictures))
         self._wellness.check(chosen)
-        conversation = await lock_conversation(session, conversation_id)
+        await lock_conversation(session, conversation_id)
         entries = await read_entries(session, conversation_id, images=chosen.model.vision)
         if any(entry.status in RUNNING for entry in entries):
             raise answering()
@@ -118,23 +127,25 @@ class Sending:
         sizes = tuple(len(picture.data) for picture in message.pictures)
         asked = Entry(seq, "user", "answered", len(message.text.encode()), sizes)
         plan = plan_history(entries, asked, chosen.model, await read_limits(session, self._defaults))
-        rows = self._rows(conversation_id, message, seq, begun(self._owner, chosen, message.id, 1, plan))
-        stored = (await session.scalars(insert(ChatMessage).values(rows).returning(ChatMessage))).all()
+        begins = begun(self._owner, chosen, message.id, 1, plan)
+        reply, conversation = await self._insert(session, conversation_id, message, seq, begins)
         await self._store_pictures(session, message)
-        reply = next(row for row in stored if row.role == "assistant")
-        await tell_message(session, reply)
-        title = None if conversation.title else title_of(message.text)
-        await touch_conversation(session, conversation_id, answering=True, title=title)
+        await Hub.tell_all_in(session, (message_told(reply), conversation_told(conversation, answering=True)))
         return Claim.of(reply, taken_over=False)
 
-    def _rows(
-        self, conversation_id: str, message: NewMessage, seq: int, begun: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
-        nothing = dict.fromkeys(begun)
+    async def _insert(
+        self, session: AsyncSession, conversation_id: str, message: NewMessage, seq: int, begins: Mapping[str, Any]
+    ) -> tuple[ChatMessage, Conversation]:
+        """Insert the message, and the reply, which begins with these values."""
         asked = {"id": message.id, "seq": seq, "role": "user", "content": message.text, "status": "answered"}
-        reply = {"id": message.reply_id, "seq": seq + 1, "role": "assistant", "content": ""}
-        of_conversation = {"conversation_id": conversation_id}
-        return [{**nothing, **of_conversation, **asked, "attempt": 0}, {**of_conversation, **reply, **begun}]
+        reply = {"id": message.reply_id, "seq": seq + 1, "role": "assistant", **begins}
+        new = insert(ChatMessage).values(conversation_id=conversation_id)
+        await session.execute(new.values(**asked))
+        stored = new.values(**reply).returning(ChatMessage).cte("reply")
+        touched = touching(Conversation.id == conversation_id, title=title_of(message.text)).cte("touched")
+        both = select(aliased(ChatMessage, stored), aliased(Conversation, touched)).join(touched, true())
+        row, conversation = (await session.execute(both)).one()
+        return row, conversation
 
     async def _store_pictures(self, session: AsyncSession, message: NewMessage) -> None:
         if message.pictures:

@@ -2,22 +2,27 @@
 
 import asyncio
 import base64
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import case, func, null, select
+from sqlalchemy import Integer, case, exists, func, literal, null, select
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import asking
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
 from workspaces.stored_settings import stored_settings
 from workspaces.tables import ChatMessage, Image
 
+_PICTURED = exists().where(Image.message_id == ChatMessage.id).label("pictured")
+_SIZES = func.array(
+    select(func.octet_length(Image.data)).where(Image.message_id == ChatMessage.id).scalar_subquery(),
+    type_=ARRAY(Integer),
+)
 NO_IMAGE = "[image]"
 """What stands for an image that is not sent again."""
 
@@ -45,16 +50,13 @@ async def read_entries(
     """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
     of_conversation = ChatMessage.conversation_id == conversation_id
     size = func.octet_length(ChatMessage.content).label("size")
-    wanted = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, size).where(of_conversation)
+    sizes = _SIZES if images else literal([], ARRAY(Integer))
+    named = select(ChatMessage.seq, ChatMessage.role, ChatMessage.status, size, sizes.label("images"))
+    wanted = named.where(of_conversation)
     if before is not None:
         wanted = wanted.where(ChatMessage.seq < before)
     rows = (await session.execute(wanted.order_by(ChatMessage.seq.desc()).limit(MOST_ENTRIES))).all()[::-1]
-    sizes = defaultdict[str, list[int]](list)
-    if images and rows:
-        with_images = select(Image.message_id, func.octet_length(Image.data)).join(ChatMessage)
-        for message_id, bytes_ in await session.execute(with_images.where(of_conversation)):
-            sizes[message_id].append(bytes_)
-    return [Entry(row.seq, row.role, row.status, row.size, tuple(sizes[row.id])) for row in rows]
+    return [Entry(row.seq, row.role, row.status, row.size, tuple(row.images)) for row in rows]
 
 
 async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
@@ -63,12 +65,13 @@ async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     wanted = ChatMessage.conversation_id == claim.conversation_id, ChatMessage.seq.between(claim.plan.first, asked)
     with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
     picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
-    async with reading(engine) as session:
-        named = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content)
+    named = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content, _PICTURED)
+    async with asking(engine) as session:  # images never change
         rows = (await session.execute(named.where(*wanted).order_by(ChatMessage.seq))).all()
         lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
-        for row in await session.execute(picture.join(ChatMessage).where(*wanted).order_by(Image.position)):
-            lines[row.message_id].pictures.append((row.mime_type, row.data))
+        if any(row.pictured for row in rows):
+            for row in await session.execute(picture.join(ChatMessage).where(*wanted).order_by(Image.position)):
+                lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):
         return await asyncio.to_thread(arguments_of, found, claim)

@@ -2,23 +2,25 @@
 
 Each one locks the conversation first. So they run one after the other, and the revisions of its messages are in the
 order of commits: whoever has read one revision has missed no lower one.
+
+Statements that each message needs are built once: building one takes as long as Postgres does for it.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, select, true, update
+from sqlalchemy import ColumnElement, Select, bindparam, exists, func, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from pallas_contracts.errors import NotFound
 from workspaces.chat.views import RUNNING, conversation_topic, conversation_view
 from workspaces.live.hub import ALL, Hub, Live
 from workspaces.tables import REVISIONS, ChatMessage, Conversation, Workspace
 
-
 _NEWEST = {"populate_existing": True, "synchronize_session": False}
+_LOCKED = select(Conversation).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
 
 
 async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conversation:
@@ -27,8 +29,7 @@ async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conv
     Raises:
         NotFound: there is none with this id.
     """
-    locked = select(Conversation).where(Conversation.id == conversation_id).with_for_update(key_share=True)
-    conversation = (await session.execute(locked)).scalar_one_or_none()
+    conversation = (await session.execute(_LOCKED, {"conversation": conversation_id})).scalar_one_or_none()
     if conversation is None:
         raise unknown_conversation()
     return conversation
@@ -70,25 +71,41 @@ async def change_reply(
 
     With `answering`, whether an agent is called from now on, the conversation has its latest change now.
     """
-    changed = (
-        update(ChatMessage)
-        .where(ChatMessage.id == reply_id, *conditions)
-        .values(**values, revision=REVISIONS.next_value())
-        .returning(ChatMessage)
-    )
-    if answering is None:
-        reply = (await session.execute(changed, execution_options=_NEWEST)).scalar_one_or_none()
-        if reply is not None:
-            await Hub.tell_all_in(session, (message_told(reply),))
-        return reply
+    changed = changing(ChatMessage.id == reply_id, *conditions, **values)
+    if answering is not None:
+        found = (await session.execute(with_touched(changed), execution_options=_NEWEST)).one_or_none()
+        return await tell_both(session, *found, answering=answering) if found is not None else None
+    reply = (await session.execute(changed, execution_options=_NEWEST)).scalar_one_or_none()
+    if reply is not None:
+        await Hub.tell_all_in(session, (message_told(reply),))
+    return reply
+
+
+def changing(*conditions: ColumnElement[bool], **values: Any) -> ReturningUpdate[ChatMessage]:
+    """Change a message."""
+    changed = update(ChatMessage).where(*conditions).values(**values, revision=REVISIONS.next_value())
+    return changed.returning(ChatMessage)
+
+
+def with_touched(
+    changed: ReturningUpdate[ChatMessage] | ReturningInsert[ChatMessage], title: Any = None
+) -> Select[ChatMessage, Conversation]:
+    """Change a message, and note that something has happened in its conversation, which gets a title if it has none."""
     rows = changed.cte("changed")
-    touched = touching(Conversation.id.in_(select(rows.c.conversation_id))).cte("touched")
-    both = select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
-    found = (await session.execute(both, execution_options=_NEWEST)).one_or_none()
-    if found is None:
-        return None
-    await Hub.tell_all_in(session, (message_told(found[0]), conversation_told(found[1], answering=answering)))
-    return found[0]
+    values: dict[str, Any] = {"updated_at": func.now()}
+    if title is not None:
+        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
+    there = Conversation.id.in_(select(rows.c.conversation_id))
+    touched = update(Conversation).where(there).values(**values).returning(Conversation).cte("touched")
+    return select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
+
+
+async def tell_both(
+    session: AsyncSession, message: ChatMessage, conversation: Conversation, *, answering: bool
+) -> ChatMessage:
+    """Tell browsers what both are like now."""
+    await Hub.tell_all_in(session, (message_told(message), conversation_told(conversation, answering=answering)))
+    return message
 
 
 async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
@@ -97,22 +114,10 @@ async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
     return bool(await session.scalar(select(running)))
 
 
-def touching(*conditions: ColumnElement[bool], title: str | None = None) -> ReturningUpdate[Conversation]:
-    """Note that something has happened in a conversation, and give it a title if it has none."""
-    values: dict[str, Any] = {"updated_at": func.now()}
-    if title is not None:
-        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
-    return update(Conversation).where(*conditions).values(**values).returning(Conversation)
-
-
 def message_told(message: ChatMessage) -> Live:
     """A message has changed."""
-    return message_changed(message.conversation_id, message.id, message.revision)
-
-
-def message_changed(conversation_id: str, message_id: str, revision: int) -> Live:
-    """A message has changed, and has this revision now."""
-    return Live(conversation_topic(conversation_id), "message", {"id": message_id, "revision": revision})
+    data = {"id": message.id, "revision": message.revision}
+    return Live(conversation_topic(message.conversation_id), "message", data)
 
 
 def conversation_told(conversation: Conversation, *, answering: bool) -> Live:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import and_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -29,6 +29,10 @@ class Changed:
     messages: tuple[MessageView, ...]
     revision: int
     too_many: bool = False
+
+
+_BEHIND = and_(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.revision > bindparam("after"))
+_CHANGED = _SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
 
 
 class Reading:
@@ -72,12 +76,11 @@ class Reading:
 
     async def changed(self, conversation_id: str, after: int) -> Changed:
         """The messages with a greater revision than `after`."""
-        behind = ChatMessage.conversation_id == conversation_id, ChatMessage.revision > after
-        wanted = _SHOWN.where(*behind).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
+        wanted = {"conversation": conversation_id, "after": after}
         async with asking(self._engine) as session:
-            rows = (await session.execute(wanted)).all()
+            rows = (await session.execute(_CHANGED, wanted)).all()
             if len(rows) > MOST_CHANGED:
-                newest = await session.scalar(select(func.max(ChatMessage.revision)).where(*behind))
+                newest = await session.scalar(select(func.max(ChatMessage.revision)).where(_BEHIND), wanted)
                 return Changed((), newest or after, too_many=True)
         return Changed(tuple(_view(*row) for row in rows), rows[-1][0].revision if rows else after)
 

@@ -58,7 +58,7 @@ def show(
 @app.command()
 def retry(
     letter: Annotated[
-        str | None, typer.Argument(metavar="[LETTER]", help="Name of the dead letter, as `list` shows it.")
+        str | None, typer.Argument(metavar="LETTER", help="Name of the dead letter, as `list` shows it.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Retry all dead letters that match the options below.")] = False,
     team: Team = None,

@@ -17,7 +17,7 @@ Until = Annotated[str | None, typer.Option(help="End of the period: a time span 
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.", autocompletion=complete_turn)]
 TurnNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TURN]...", help="Ids of turns, instead of options.", autocompletion=complete_turn),
+    typer.Argument(metavar="TURN", help="Ids of turns, instead of options.", autocompletion=complete_turn),
 ]
 Since = Annotated[
     str | None,

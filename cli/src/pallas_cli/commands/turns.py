@@ -192,7 +192,7 @@ def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
 def reconcile(
     turns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.", autocompletion=complete_turn),
+        typer.Argument(metavar="TURN", help="Ids of the turns to decide about.", autocompletion=complete_turn),
     ] = None,
     decide: Annotated[
         str | None,

@@ -23,8 +23,9 @@ OPEN_WEBUI := .tools/open-webui/.installed
 MKDOCS := .tools/docs/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
-# On two cores, tests of two groups (tests/groups.py) at once.
-PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
+# Three groups of tests (tests/groups.py) at once on two cores, since most tests wait most of the time. The assertions that
+# pytest compiles are kept for the next run, also where PYTHONDONTWRITEBYTECODE is set.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest -n 3 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.

@@ -1,6 +1,8 @@
 """Prometheus accepts its configuration and rules, and every alert fires and stays silent when it should."""
 
+import json
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,12 @@ def promtool(*words: str | Path) -> tuple[int, str]:
     command = [str(tool("promtool")), *map(str, words)]
     ended = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False)
     return ended.returncode, ended.stdout + ended.stderr
+
+
+@cache
+def suite() -> dict[str, Any]:
+    """The tests of all alerts."""
+    return yaml.safe_load(TESTS.read_text("utf-8"))
 
 
 def test_promtool_accepts_the_rules() -> None:
@@ -43,9 +51,11 @@ def test_every_alert_passes_its_promtool_tests() -> None:
 
 
 def test_promtool_finds_a_wrong_expectation(tmp_path: Path) -> None:
-    tests = TESTS.read_text("utf-8").replace("[rules.yml]", f"[{RULES}]")
-    wrong = tmp_path / "wrong.yml"
-    wrong.write_text(tests.replace("150 turns of demo/harper wait.", "151 turns of demo/harper wait."), "utf-8")
+    right = "150 turns of demo/harper wait."
+    [case] = [text for it in suite()["tests"] if right in (text := json.dumps(it))]
+    wrong = tmp_path / "wrong.json"  # which is YAML, too
+    tests = suite() | {"rule_files": [str(RULES)], "tests": [json.loads(case.replace(right, f"1{right}"))]}
+    wrong.write_text(json.dumps(tests), "utf-8")
     code, output = promtool("test", "rules", wrong)
     assert code == 1
     assert "PallasQueueDeep" in output
@@ -53,7 +63,7 @@ def test_promtool_finds_a_wrong_expectation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in ALERTS])
 def test_an_alert_has_a_case_that_fires_and_one_that_is_silent(alert: str) -> None:
-    cases: list[dict[str, Any]] = yaml.safe_load(TESTS.read_text("utf-8"))["tests"]
+    cases: list[dict[str, Any]] = suite()["tests"]
     seen = [bool(it["exp_alerts"]) for case in cases for it in case["alert_rule_test"] if it["alertname"] == alert]
     assert set(seen) == {True, False}
 

@@ -31,6 +31,9 @@ RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life inte
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
 
+# Everything that the wheels need, with versions and hashes of the lock file, as CycloneDX.
+SBOM := $(UV) export --quiet --frozen --no-dev --all-packages --format cyclonedx1.5
+
 .PHONY: help dist install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
 ## help         print this list
@@ -117,9 +120,10 @@ fmt: $(INSTALLED)
 docs: $(MKDOCS)
 	@.tools/docs/env/bin/python docs/site/build.py
 
-## dist         wheels of all packages in dist/; `uv tool install --find-links dist "pallas-cli[stack]"` needs no checkout
+## dist         wheels of all packages in dist/, with a list of all that they need (SBOM); they install without a checkout
 dist: $(INSTALLED)
 	@$(UV) build --all-packages --wheel --out-dir dist --clear
+	@$(SBOM) --output-file dist/pallas.cdx.json
 
 ## gen          write the generated documents, schemas and Helm templates again
 gen: $(INSTALLED)

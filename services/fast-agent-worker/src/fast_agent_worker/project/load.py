@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,11 +38,22 @@ _USUAL_NAMES = ("fast", "app", "agents")
 
 @dataclass
 class Prepared:
-    """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal."""
+    """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal.
+
+    `tools` has the names of tools that are agents, by agent and by the agent that is its tool, where they are not
+    fast-agent's own names.
+    """
 
     fast: FastAgent
     runtime: Any
     lifecycle: Any
+    tools: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+    @property
+    def servers(self) -> Mapping[str, Any]:
+        """The servers of its configuration."""
+        config = self.fast.context.config
+        return config.mcp.servers if config is not None and config.mcp is not None else {}
 
     async def close(self) -> None:
         """Leave what the run has entered."""

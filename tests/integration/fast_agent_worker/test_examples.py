@@ -41,8 +41,24 @@ PROGRAMS = {
     "analysis": ("data-analysis/analysis.py", "data_analysis"),
     "campaign": ("data-analysis/analysis-campaign.py", "research_campaign_creator"),
     "setup": ("../setup/agent.py", "default"),
+    "custom_handler": ("mcp/elicitations/custom_handler_demo.py", "sandbox_custom"),
+    "acp_expert": ("hf-toad-cards/agent-cards/acp-expert.md", "acp-expert"),
+    "mcp_expert": ("hf-toad-cards/agent-cards/mcp-expert.md", "mcp-expert"),
 }
-MODELS = ("sonnet", "haiku", "gpt-4.1", "gpt-5-nano", "o3-mini", "claude-haiku-4-5", "passing", "o3", "gpt-5")
+"""By the agent's name here. Not among them: two demonstrations of elicitations, which ask at the terminal, and those of
+TensorZero, which need its gateway."""
+MODELS = (
+    "sonnet",
+    "haiku",
+    "gpt-4.1",
+    "gpt-5-nano",
+    "o3-mini",
+    "claude-haiku-4-5",
+    "passing",
+    "o3",
+    "gpt-5",
+    "gpt-oss",
+)
 SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential")
 MESSAGE = "Write about the moon."
 
@@ -51,17 +67,29 @@ def write_examples(folder: Path, url: str, server: str) -> None:
     """The programs with a configuration, and an `agents.yaml` that names them all."""
     folder.mkdir()
     agents = {}
+    shutil.copytree(RESOURCES / "examples/hf-toad-cards", folder / ".fast-agent")
     for name, (path, agent) in PROGRAMS.items():
-        shutil.copy(RESOURCES / "examples" / path, folder / Path(path).name)
-        agents[name] = {"module": Path(path).name, "agent": agent}
-    shutil.copy(RESOURCES / "examples/workflows/short_story.md", folder)
-    servers = {name: {"transport": "http", "url": server} for name in SERVERS}
+        if path.endswith(".md"):
+            agents[name] = {"card": f".fast-agent/agent-cards/{Path(path).name}", "agent": agent}
+        else:
+            shutil.copy(RESOURCES / "examples" / path, folder)
+            agents[name] = {"module": Path(path).name, "agent": agent}
+    for path in ("workflows/short_story.md", "mcp/elicitations/sandbox_server.py"):
+        shutil.copy(RESOURCES / "examples" / path, folder)
+    servers: dict[str, dict[str, Any]] = {name: {"transport": "http", "url": server} for name in SERVERS}
+    servers["sandbox_server"] = {"command": str(PYTHON), "args": ["sandbox_server.py"], "protocol_mode": "modern"}
     quiet = {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False}
-    config = {"default_model": "passing", "logger": quiet, "mcp": {"servers": servers}, "llm_retries": 0}
+    config: dict[str, Any] = {
+        "default_model": "passing",
+        "logger": quiet,
+        "mcp": {"servers": servers},
+        "llm_retries": 0,
+    }
+    config["model_references"] = {"system": {"fast": "haiku"}}
     (folder / "fast-agent.yaml").write_text(yaml.safe_dump(config), "utf-8")
     (folder / "agents.yaml").write_text(yaml.safe_dump({"name": "examples", "agents": agents}), "utf-8")
     overlays = folder / ".fast-agent" / "model-overlays"
-    overlays.mkdir(parents=True)
+    overlays.mkdir()
     for number, name in enumerate(MODELS):
         overlay = {
             "name": name,

@@ -52,6 +52,16 @@ async def test_a_sub_agent_is_a_tool_of_its_name(stage: Stage) -> None:
     ]
 
 
+async def test_an_agent_of_the_folder_that_is_named_as_a_server_is_called_in_the_same_turn(stage: Stage) -> None:
+    answer = await stage.call("chief", f"***CALL_TOOL research__research {json.dumps({'message': BALANCE})}")
+    assert "alice: 42" in answer.text
+    assert answer.messages[1:4] == [
+        "chief step 2 (tool)",
+        "research/research__research: started",
+        "research step 1 (llm)",
+    ]
+
+
 async def test_a_workflow_reports_its_members(stage: Stage) -> None:
     answer = await stage.call("pipeline", "hello")
     assert answer.text == "hello"

@@ -1,13 +1,16 @@
 """A search from end to end (contract, section 14.3): a bearer, the resolver and the search, on real servers."""
 
+import json
 import re
 import time
 import uuid
+from pathlib import Path
 
 import jwt as jwt_of
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.conftest import Connecting
+from tests.integration.fast_agent_worker.stage import a_stage, until_hosted
 from tests.integration.library_search.lab import Era, Search, structured
 from tests.integration.library_search.services import Services
 from tests.integration.real_parts import until
@@ -175,6 +178,38 @@ async def test_a_library_that_reuses_a_uid_never_shows_old_documents_even_while_
     await until(is_there, within=20)
     await search.document("manuals", "page.md", "# Page\nAnother page.\n")
     assert await found() == [{"manuals", "papers"}] * 9
+
+
+UPSTREAM = {
+    "agents.yaml": "name: kottos\nversion: 1.0.0\nagents:\n  harper: {module: kottos.harper, description: Reads.}\n",
+    "kottos/harper.py": "from fast_agent import FastAgent\n\nfast = FastAgent('Harper')\n\n\n"
+    "@fast.agent('harper', instruction='You read.', servers=['mnemosyne'])\nasync def main() -> None: ...\n",
+    "fastagent.config.yaml": "default_model: passthrough\n"
+    "mcp: {servers: {mnemosyne: {transport: http, url: THE_URL}}}\n",
+    "fastagent.secrets.yaml": "mcp: {servers: {mnemosyne: {headers: {Authorization: Bearer THE_JWT}}}}\n",
+}
+"""A team folder of the upstream Pallas, with the JWT of its team."""
+
+
+async def test_a_team_of_fast_agent_reads_the_libraries_of_its_workspace(
+    services: tuple[Lifecycle, Search], tmp_path: Path
+) -> None:
+    lifecycle, search = services
+    team, jwt = await lifecycle.team()
+    await lifecycle.attach(team, "ws_home")
+    for path, text in UPSTREAM.items():
+        (tmp_path / "made" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "made" / path).write_text(text.replace("THE_URL", search.url).replace("THE_JWT", jwt), "utf-8")
+    async with a_stage(lifecycle.settings["nats_url"], tmp_path, "kottos", tmp_path / "made") as stage:
+        await until_hosted(stage, "harper")
+        asked = '***CALL_TOOL mnemosyne__search {"query": "page"}'
+        answer = await stage.call("harper", asked)
+        assert {each["library"] for each in json.loads(answer.text)["results"]} == {"diary"}
+        assert "mnemosyne/search: completed" in answer.messages
+        await lifecycle.attach(team, "ws_work")
+        answer = await stage.call("harper", asked)
+        assert {each["library"] for each in json.loads(answer.text)["results"]} == {"manuals", "papers"}
+        assert jwt not in stage.worker.log.read_text("utf-8")
 
 
 async def _all_sent(lifecycle: Lifecycle) -> bool:

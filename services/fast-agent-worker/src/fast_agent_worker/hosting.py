@@ -15,6 +15,7 @@ from fast_agent.core.model_resolution import resolve_model_spec
 from fast_agent.llm.model_database import ModelDatabase, ModelParameters
 from pydantic import ValidationError
 
+from fast_agent_worker.own_agents import adopt_agents
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.project.shadow import shadow_of
@@ -104,6 +105,8 @@ class _Host:
 
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
+        if self.settings.own_agents == "same-turn":
+            await adopt_agents(self.folder, self._loaded(), prepared, name)
         data = closure_of(prepared, name)
         config = data[name]["config"]
         if config.model is None and agent.wanted_model is not None:
@@ -142,13 +145,13 @@ class _Host:
             return None
         key = id(prepared), name
         if key not in self._connections:
-            known = _servers_of(prepared)
+            known = prepared.servers
             wanted = [server for server in servers if server not in known or known[server].load_on_start]
             self._connections[key] = Connections(prepared.fast.context, name, config, wanted)
         return self._connections[key]
 
     def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:
-        known = _servers_of(prepared)
+        known = prepared.servers
         mine = [known[server] for server in servers if server in known]
         if any(server.management == "provider" for server in mine):
             return False
@@ -178,12 +181,6 @@ class _Host:
             self.unstarted.append(define_with_model(self.folder, agent))
         except ValidationError:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
-
-
-def _servers_of(prepared: Prepared) -> Mapping[str, Any]:
-    """The servers of fast-agent's configuration."""
-    config = prepared.fast.context.config
-    return config.mcp.servers if config is not None and config.mcp is not None else {}
 
 
 def _model_of(prepared: Prepared, data: Mapping[str, Any]) -> str:

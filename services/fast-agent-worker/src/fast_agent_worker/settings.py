@@ -20,6 +20,9 @@ class FastAgentSettings(WorkerSettings):
     stdio: Literal["shared", "per-turn"] = Field(
         "shared", description="servers over stdio: one process for all turns of an agent, or one for each turn"
     )
+    own_agents: Literal["same-turn", "gateway"] = Field(
+        "same-turn", description="servers that are agents of the folder: called in the same turn, or over their address"
+    )
 
     @field_validator("teams")
     @classmethod

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from fast_agent import FastAgent, PromptMessageExtended
+from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agents
 from mcp_types import TextContent
 
 
@@ -29,15 +30,29 @@ async def main() -> None:
 
 
 async def run(file: str, agent: str, message: str) -> str:
-    spec = importlib.util.spec_from_file_location(f"stock_{Path(file).stem.replace('-', '_')}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    [fast] = [value for value in vars(module).values() if isinstance(value, FastAgent)]
+    fast = cards() if file.endswith(".md") else module(file)
     async with fast.run() as app:
         asked = PromptMessageExtended(role="user", content=[TextContent(type="text", text=message)])
         return (await app[agent].generate([asked])).all_text()
+
+
+def cards() -> FastAgent:
+    """All cards, as fast-agent's command has them."""
+    fast = FastAgent("fast-agent", parse_cli_args=False, quiet=True)
+    fast.load_agents(Path(".fast-agent/agent-cards").absolute())
+    load_and_attach_card_tool_agents(fast, [str(Path(".fast-agent/tool-cards").absolute())], preferred_agent_names=[])
+    return fast
+
+
+def module(file: str) -> FastAgent:
+    """The agents of a program."""
+    spec = importlib.util.spec_from_file_location(f"stock_{Path(file).stem.replace('-', '_')}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    [fast] = [value for value in vars(loaded).values() if isinstance(value, FastAgent)]
+    return fast
 
 
 asyncio.run(main())

@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from fast_agent import FastAgent
 from fast_agent.core.agent_app import AgentApp
+from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agents
 from fast_agent.core.environment_lifecycle import open_environment_with_progress
 from fast_agent.core.logging.logger import get_logger
 from fast_agent.core.prompt_templates import refresh_execution_environment_context
@@ -25,19 +26,34 @@ from fast_agent.ui import console
 
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig
+from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS
 
 log = logging.getLogger(__name__)
+
+_OF_THE_COMMAND = "fast-agent"
+"""The name that fast-agent's command gives to what it makes of cards. It is in their instructions."""
 
 _USUAL_NAMES = ("fast", "app", "agents")
 
 
 @dataclass
 class Prepared:
-    """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal."""
+    """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal.
+
+    `tools` has the names of tools that are agents, by agent and by the agent that is its tool, where they are not
+    fast-agent's own names.
+    """
 
     fast: FastAgent
     runtime: Any
     lifecycle: Any
+    tools: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+    @property
+    def servers(self) -> Mapping[str, Any]:
+        """The servers of its configuration."""
+        config = self.fast.context.config
+        return config.mcp.servers if config is not None and config.mcp is not None else {}
 
     async def close(self) -> None:
         """Leave what the run has entered."""
@@ -51,6 +67,7 @@ class Project:
     shadow: Path
     folder: Path
     _cards: FastAgent | None = None
+    _loaded: set[Path] = field(default_factory=set[Path])
     _instances: dict[str, list[FastAgent]] = field(default_factory=dict[str, "list[FastAgent]"])
     _prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
 
@@ -93,14 +110,21 @@ class Project:
     def _read_card(self, card: Path) -> FastAgent:
         """Load a card and those beside it, all into one `FastAgent`, so that they can use each other.
 
+        The default agent of fast-agent's own folder gets its tool cards, as in fast-agent's command.
+
         Raises:
             Rejected: fast-agent refuses a card.
         """
         if self._cards is None:
-            self._cards = FastAgent(self.folder.name, parse_cli_args=False, quiet=True)
+            self._cards = FastAgent(_OF_THE_COMMAND, parse_cli_args=False, quiet=True)
         path = self.shadow / card.relative_to(self.folder)
+        source = path if card.parent == self.folder else path.parent
         try:
-            self._cards.load_agents(path if card.parent == self.folder else path.parent)
+            if source not in self._loaded:
+                self._cards.load_agents(source)
+                self._loaded.add(source)
+                if card.parent == self.folder / CARDS and (tools := source.parent / TOOL_CARDS).is_dir():
+                    load_and_attach_card_tool_agents(self._cards, [str(tools)], preferred_agent_names=[])
         except Exception as error:
             log.exception("a card cannot be loaded", extra={"card": card.name})
             raise Rejected(f"its card cannot be loaded: {type(error).__name__}") from error

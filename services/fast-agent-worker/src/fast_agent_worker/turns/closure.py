@@ -68,6 +68,8 @@ class Closure:
                 )
                 if each in shared:
                     await _connect(self.agents[each], shared[each])
+                if each in prepared.tools:
+                    _name_tools(self.agents[each], prepared.tools[each])
         fast._apply_agent_card_histories(self.agents)
         await fast._finalize_initial_agent_instance(runtime, AgentInstance(app_of(prepared, self.agents), self.agents))
         for agent in self.agents.values():
@@ -129,3 +131,20 @@ async def _connect(agent: McpAgent, connections: Connections) -> None:
         await empty.close()
 
     agent._configure_cloned_instance = configure
+
+
+def _name_tools(agent: Any, names: Mapping[str, str]) -> None:
+    """Give the sub-agents of an agent, and of the instances that are made of it, these names as tools."""
+
+    def name(instance: Any) -> None:
+        children = instance._child_agents.items()
+        instance._child_agents = {names.get(child.name, tool): child for tool, child in children}
+
+    before = agent._configure_cloned_instance
+
+    async def configure(clone: Any) -> None:
+        await before(clone)
+        name(clone)
+
+    agent._configure_cloned_instance = configure
+    name(agent)

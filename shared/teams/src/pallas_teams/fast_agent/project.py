@@ -16,6 +16,8 @@ from pallas_teams.tree import Branch, Entry, Leaf
 
 HOME = ".fast-agent"
 CARDS = Path(HOME) / "agent-cards"
+TOOL_CARDS = "tool-cards"
+"""Beside `agent-cards`: agents that are tools of the default agent, and can be called by nobody else."""
 
 _LONGEST_DESCRIPTION = 500
 

@@ -1,0 +1,67 @@
+"""Agents of the folder that another one names as a server, by their address here: they are called in the same turn.
+
+Over the gateway, the caller would hold a slot while the agent that it calls waits for one. Its model sees the tool
+under the same name; the tool takes a message and no history.
+"""
+
+import logging
+from urllib.parse import urlsplit
+
+from fast_agent_worker.project.load import Prepared, Project
+from fast_agent_worker.turns.closure import closure_of
+from pallas_contracts.errors import Rejected
+from pallas_teams import AgentConfig, TeamFolder
+from pallas_teams.fast_agent.kinds import FAST_AGENT
+
+log = logging.getLogger(__name__)
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+_CAN_HAVE_AGENTS = "basic"
+"""The type of agents that can have others as tools."""
+
+
+def agent_at(folder: TeamFolder, url: str) -> AgentConfig | None:
+    """The agent of a folder that an address is of: its own port on this host, or its path at a gateway."""
+    place = urlsplit(url)
+    for agent in folder.agents.values():
+        on_port = agent.port is not None and place.port == agent.port
+        at_port = on_port and place.hostname in (*_HERE, folder.host)
+        at_path = place.path.rstrip("/").endswith(f"/teams/{folder.name}/mcp/{agent.name}")
+        if agent.kind == FAST_AGENT and (at_port or at_path):
+            return agent
+    return None
+
+
+async def adopt_agents(folder: TeamFolder, project: Project, prepared: Prepared, name: str) -> None:
+    """Make sub-agents of the servers of an agent, and of those that it depends on, that are agents of the folder."""
+    known = prepared.servers
+    for each, data in closure_of(prepared, name).items():
+        config = data["config"]
+        for server in tuple(config.servers):
+            url = known[server].url if server in known else None
+            agent = agent_at(folder, url) if url else None
+            if agent is None or data["type"] != _CAN_HAVE_AGENTS:
+                continue
+            child = await _bring(project, prepared, agent)
+            if child is None or each in closure_of(prepared, child):
+                log.info("an agent of the folder is called over its address", extra={"agent": each, "server": server})
+                continue
+            config.servers = [kept for kept in config.servers if kept != server]
+            data["child_agents"] = [*(data.get("child_agents") or ()), child]
+            prepared.tools.setdefault(each, {})[child] = f"{server}__{agent.name}"
+
+
+async def _bring(project: Project, prepared: Prepared, agent: AgentConfig) -> str | None:
+    """Have an agent beside those of another module, and return its name; None if it cannot be there."""
+    try:
+        other, name = await project.prepared(agent)
+    except Rejected:
+        return None
+    found, mine = closure_of(other, name), prepared.fast.agents
+    if other is not prepared:
+        if other.fast._registered_tools or any(mine.get(each, it) is not it for each, it in found.items()):
+            return None
+        mine.update(found)
+    config = found[name]["config"]
+    config.model = config.model or agent.wanted_model
+    return name

@@ -26,6 +26,7 @@ _PALLAS = re.compile(r"(?:uv run )?pallas ([^|<>]*)")
 _TURN = re.compile(r"\b[0-9a-f]{32}\b")
 _ROOT = typer.main.get_command(commands)
 _NAMES = {
+    "FAILED_TURN": (("turns", "list", "--state", "failed"), r"^([0-9a-f]{32})"),
     "TURN": (("turns", "list", "--state", "completed"), r"^([0-9a-f]{32})"),
     "TEAM": (("teams", "list"), r"^(\S+).* (?:Kottos|Support)"),
     "TOKEN": (("tokens", "list", "--user", "ann"), r"^([0-9a-f-]{36})"),

@@ -117,7 +117,7 @@ def test_the_current_context_ends_with_its_deletion() -> None:
         (("use", "nowhere"), "there is no context 'nowhere'"),
         (("use",), "name a context, or pass --none"),
         (("delete", "nowhere", "--yes"), "there is no context"),
-        (("delete", "there"), "pass --yes to confirm"),
+        (("delete", "there"), "to confirm that context there is deleted, pass --yes"),
     ],
     ids=lambda each: each if isinstance(each, str) else " ".join(each),
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer
 from tests.contract.tree import ROOT
+from tests.requirements import requirement
 
 from pallas_cli import main
 from pallas_cli.groups import RENAMED
@@ -38,22 +39,26 @@ def options(words: tuple[str, ...]) -> set[str]:
     return {option for parameter in COMMANDS[words].params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_command_that_prints_data_has_json(words: tuple[str, ...]) -> None:
     assert ("--json" in options(words)) != (words in WITHOUT_JSON)
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_command_that_cannot_be_undone_has_yes(words: tuple[str, ...]) -> None:
     irreversible = words in IRREVERSIBLE_COMMANDS or (words[-1] in IRREVERSIBLE and words not in WITHOUT_QUESTION)
     assert "--yes" in options(words) or not irreversible
 
 
+@requirement("K-cli-1")
 @each_command
 def test_verbs_are_the_same_everywhere(words: tuple[str, ...]) -> None:
     assert words[-1] not in OTHER_WORDS or words in ELSEWHERE, f"call it {OTHER_WORDS[words[-1]]}"
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_list_has_a_limit(words: tuple[str, ...]) -> None:
     pages = {"--limit", "--size"}
@@ -86,5 +91,6 @@ def test_former_names_lead_to_commands_and_are_no_commands() -> None:
     assert set(RENAMED).isdisjoint(COMMANDS)
 
 
+@requirement("K-doc-2")
 def test_the_reference_has_the_help_of_every_command() -> None:
     assert (ROOT / DOCUMENT).read_text("utf-8") == document(), "run: make gen"

@@ -3,8 +3,10 @@
 import pytest
 from docs.site import errors, inserted, reference
 from docs.site.error_codes import Raised
+from tests.requirements import requirement
 
 
+@requirement("K-doc-2")
 def test_the_generated_pages_and_tables_are_current() -> None:
     assert reference.stale() == [], "run: uv run python -m docs.site.reference"
 

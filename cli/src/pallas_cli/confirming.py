@@ -24,6 +24,6 @@ def confirm(what: str, *, yes: bool, as_json: bool, after: Sequence[str] = ()) -
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise WrongUsage(f"{what}. This cannot be undone: pass --yes to confirm")
-    typer.echo(f"{what}. This cannot be undone.", err=True)
+        raise WrongUsage(f"to confirm that {what}, pass --yes: it cannot be undone")
+    typer.echo(f"If you continue, {what}. It cannot be undone.", err=True)
     typer.confirm("Continue?", abort=True, err=True)

@@ -67,8 +67,9 @@ def set_one(
     as_json: AsJson = False,
 ) -> None:
     """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
-    from pallas_cli.costs.budgets import set_budget, whose_of
+    from pallas_cli.costs.budgets import check_limits, set_budget, whose_of
 
+    check_limits(tokens_per_day, money_per_day, currency)
     whose, limits = whose_of(team, caller, every), {"tokens_per_day": tokens_per_day, "money_per_day": money_per_day}
     run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency, as_json=as_json))
 

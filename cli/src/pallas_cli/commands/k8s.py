@@ -126,7 +126,7 @@ def apply_all(planner: "Planner", yes: Yes = False, as_json: AsJson = False) -> 
     with shown("asking the cluster"):
         plan = planner.plan()
     if plan.gone:
-        confirm(f"teams leave the cluster, with their workers: {', '.join(plan.gone)}", yes=yes, as_json=as_json)
+        confirm(f"teams leave the cluster ({', '.join(plan.gone)})", yes=yes, as_json=as_json)
     done = list[str]()
     with shown("changing the cluster"):
         for text in apply.carry_out(plan, only_teams=planner.only_teams):

@@ -93,5 +93,5 @@ def _replay_one(
     try:
         on(partial(again, confirmed=yes))
     except Unconfirmed as question:
-        confirm(question.lines[0], yes=False, as_json=as_json)
+        confirm("its side effects may be repeated", yes=False, as_json=as_json, after=question.lines)
         on(partial(again, confirmed=True))

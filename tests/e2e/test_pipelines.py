@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.e2e.auth_stack import AuthStack
@@ -16,6 +17,8 @@ from tests.requirements import requirement
 
 HEADLINES = Path(__file__).parents[2] / "docs" / "examples" / "headlines.cst"
 APPLE = {"summary": "APPLE RELEASES NEW PRODUCT; ANALYSTS BULLISH ON AAPL (8 words)"}
+
+pytestmark = pytest.mark.timeout(240)
 
 
 def pallas(stack: AuthStack, *words: str, status: int = 0) -> str:

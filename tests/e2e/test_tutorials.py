@@ -14,6 +14,8 @@ from tests.e2e.stack import Stack
 DOCS = Path(__file__).parents[2] / "docs"
 TEAMS = {"first-team.md": "my-team", "first-python-agent.md": "shop"}
 
+pytestmark = pytest.mark.timeout(240)
+
 _BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 

@@ -45,7 +45,7 @@ def _address(ctx: typer.Context, data: Path, part: Part, option: str) -> str:
 
 
 def _from_broker[R](ctx: typer.Context, data: Path, read: "Callable[[Bus], Awaitable[R]]") -> R:
-    """What `read` finds at the broker.
+    """What `read` finds at the broker. It imports nothing: on a busy machine, that takes longer than the answer.
 
     Raises:
         Exception: the broker cannot be asked in time.
@@ -67,10 +67,10 @@ def _agents(ctx: typer.Context, data: Path) -> list[str]:
     if source is not None and source.name == "COMMANDLINE":
         return []
 
-    async def read(bus: "Bus") -> list[str]:
-        from pallas_bus.transport import kv
-        from pallas_contracts.catalog import AGENTS
+    from pallas_bus.transport import kv
+    from pallas_contracts.catalog import AGENTS
 
+    async def read(bus: "Bus") -> list[str]:
         return [f"{each.team}/{each.agent}" for each in (await kv.snapshot(bus, AGENTS)).values()]
 
     return _from_broker(ctx, data, read)
@@ -83,11 +83,11 @@ def _teams(ctx: typer.Context, data: Path) -> list[str]:
 def _turns(ctx: typer.Context, data: Path) -> list[str]:
     """The latest turns of the last hour."""
 
+    from datetime import UTC, datetime, timedelta
+
+    from pallas_bus.history.turn_list import TurnFilter, find_turns
+
     async def read(bus: "Bus") -> list[str]:
-        from datetime import UTC, datetime, timedelta
-
-        from pallas_bus.history.turn_list import TurnFilter, find_turns
-
         wanted = TurnFilter(since=datetime.now(UTC) - timedelta(hours=1))
         return [turn.turn_id for turn in await find_turns(bus, wanted, limit=_TURNS)]
 

@@ -62,6 +62,7 @@ class Terminal:
         self._wrote = asyncio.Event()
         self._listeners: dict[asyncio.Queue[Event | None], frozenset[str]] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        self._first: asyncio.Task[None] | None = None
         self._say("agent", "")
 
     async def start(
@@ -93,6 +94,8 @@ class Terminal:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             await self._end
+        if self._first is not None:
+            self._first.cancel()
 
     async def wait(self) -> None:
         """Wait until the program has ended."""

@@ -168,6 +168,55 @@ async def test_a_nacked_turn_is_delivered_again(turns: Declaring, bus: Connectin
     assert again.delivered == 2
 
 
+async def test_turns_that_come_back_together_are_pulled_together_and_the_next_one_is_awaited(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, lost, other = await turns(), Slots(free=9), Slots(free=20)
+    for _ in range(9):
+        await submit(gateway, turn_requested(team))
+    await lost.pull(await bus("agent-worker"), team, "harper")
+    await lost.taken.count(9)
+    worker = await bus("agent-worker")
+    pulls = count_pulls(worker)
+    await other.pull(worker, team, "harper")
+    for _, _, delivery in lost.taken.items:
+        await delivery.nak()
+    await other.taken.count(9)
+    await submit(gateway, turn_requested(team))
+    await other.taken.count(10)
+    assert (lost.refused, other.refused) == (0, 0)
+    assert len(pulls) < 8
+
+
+async def test_turns_that_wait_are_pulled_for_all_free_slots_and_no_more(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=15)
+    for _ in range(40):
+        await submit(gateway, turn_requested(team))
+    pulls = count_pulls(worker)
+    await slots.pull(worker, team, "harper")
+    await slots.taken.count(15)
+    assert (await _waiting(gateway, team, "harper"), slots.refused, len(pulls)) == (25, 0, 2)
+    for number in range(40):
+        _, _, delivery = (await slots.taken.count(number + 1))[number]
+        await slots.finish(delivery)
+    assert (len(set(slots.turn_ids)), slots.refused) == (40, 0)
+
+
+def count_pulls(worker: Bus) -> list[str]:
+    """A list that grows with each pull request of a worker."""
+    send, pulls = worker.send, list[str]()
+
+    async def counting(subject: str, *given: Any, **named: Any) -> None:
+        if "MSG.NEXT" in subject:
+            pulls.append(subject)
+        await send(subject, *given, **named)
+
+    worker.send = counting
+    return pulls
+
+
 async def test_a_rejected_turn_leaves_the_queue(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
     await slots.pull(worker, team, "harper")

@@ -61,7 +61,7 @@ async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -
     await pallas.refused("fleet", "delete", "papi", code=2)
     deleted = await pallas.done("fleet", "delete", "papi", "--yes")
     assert deleted.out == "Agent 'papi' deleted successfully\n"
-    assert {line.partition(": ")[0] for line in deleted.err.splitlines()} <= {"The workspace of papi"}
+    assert {line.partition(": ")[0] for line in deleted.err.splitlines()} <= {"Deleting the workspace of papi"}
 
 
 async def test_projects_and_roles_are_tables(pallas: Pallas) -> None:
@@ -110,6 +110,7 @@ async def test_watch_prints_statuses_and_what_agents_write(
         task = await lab.call("start_agent_task", agent_name="papi", task_description="work 1 s; say good; work 60 s")
         await until_printed({"agent": "papi", "status": "busy", "current_task": task["task"]["summary"]})
         await until_printed({"agent": "papi", "line": "good"})
+        assert "hello" not in {each.get("line") for each in printed}  # is of the task before
         await lab.call("delete_agent", agent_name="papi")
         await until_printed({"agent": "papi", "status": "deleted"})
         watching.cancel()

@@ -69,7 +69,7 @@ class DeleteAgent:
         """
         if entry.task is not None:
             await request_cancel(self.bus, task_ref(entry.task.turn_id), "its agent is deleted")
-        tell = Telling(ctx, f"The workspace of {entry.name}").tell
+        tell = Telling(ctx, f"Deleting the workspace of {entry.name}").tell
         try:
             build = await self._start(entry.workspace_id)
             why = await failure_of_build(self.coder, build, SECONDS, tell) if build is not None else None

@@ -71,7 +71,10 @@ class Lines:
 
 @dataclass
 class Watcher:
-    """Watches one task. `tell` gets each line that the agent writes, `typed`: its prompt was typed just now."""
+    """Watches one task. `tell` gets each line that the agent writes, `typed`: its prompt was typed just now.
+
+    `heard` is the id of the newest message. At first it is that of the prompt: what was said before is of other tasks.
+    """
 
     coder: Coder
     workspace_id: str
@@ -81,12 +84,13 @@ class Watcher:
     last: str = ""
     _items: asyncio.Queue[_Item] = field(default_factory=asyncio.Queue[_Item])
     _lines: "Lines" = field(init=False)
+    _prompt: int = field(init=False)
     _asked: bool = False
     _worked: bool = False
     _stable_since: float | None = None
 
     def __post_init__(self) -> None:
-        self._lines = Lines(self.tell)
+        self._lines, self._prompt = Lines(self.tell), self.heard
 
     async def watch(self) -> End:
         """Return how the task ended. A Coder that is away ends nothing."""
@@ -119,7 +123,8 @@ class Watcher:
                 self.heard = max(self.heard, item.id)
                 self._worked |= self._asked and item.role == "agent"
                 self._asked |= item.role == "user"
-                if item.role == "agent" and (text := item.text.strip()) and text != self.last:
+                mine = item.role == "agent" and item.id > self._prompt
+                if mine and (text := item.text.strip()) and text != self.last:
                     self.last = text
                     self._lines.shown(item.id, text.splitlines())
             case Status(status="running"):

@@ -4,6 +4,9 @@ While there are free slots, a pull request waits at the consumer of each agent. 
 pull does not wait, so that turns that are in a queue already come first. A turn that is delivered when there is no free
 slot any more is nak'ed at once, and reaches another worker within milliseconds. What a turn costs here does not depend
 on the number of agents.
+
+Where turns are known to be in a queue, as many are pulled at once as there is room for. So a worker that takes over
+hundreds of turns does not need a round trip for each of them.
 """
 
 import asyncio
@@ -35,6 +38,12 @@ _LATE = 2.0
 
 _REFUSED_PAUSE = 1.0
 
+_MOST = 32
+"""Turns in one pull: if this worker dies before it has claimed them, they wait until the broker delivers them again."""
+
+_SOME_EXPIRES = 0.1
+"""Seconds after which a pull for several turns ends that finds none."""
+
 _NO_WAIT = json.dumps({"batch": 1, "no_wait": True}).encode()
 
 
@@ -47,13 +56,18 @@ class _Pull(Enum):
 
 @dataclass(slots=True)
 class _Source:
-    """The consumer of one agent, and the state of the pull request to it."""
+    """The consumer of one agent, and the state of the pull request to it.
+
+    `asked` is how many turns a pull without wait may still bring, `queued` how many may be in the queue.
+    """
 
     agent: str
     consumer: str
     subscription: Subscription
     inbox: str
     state: _Pull = _Pull.NONE
+    asked: int = 0
+    queued: int = 1
     number: int = 0
     answer_by: float = 0.0
 
@@ -64,7 +78,7 @@ class TurnPuller:
 
     `room(key)` returns how many more turns of an agent may start now. `take(key, delivery)` starts one; it returns
     False when there is no free slot after all. A pull request waits for `expires` seconds. `_idle` are the agents
-    without a pull request, those first that have had none for the longest time; `_asked` counts requests without wait.
+    without a pull request, those first that have had none for the longest time; `_asked` is the sum of what was asked.
     """
 
     bus: Bus
@@ -96,10 +110,10 @@ class TurnPuller:
         if late:
             await self.refill()
 
-    def _set(self, source: _Source, state: _Pull) -> None:
+    def _set(self, source: _Source, state: _Pull, asked: int = 0) -> None:
         """Change the state of a pull request."""
-        self._asked += (state is _Pull.ASKED) - (source.state is _Pull.ASKED)
-        source.state = state
+        self._asked += asked - source.asked
+        source.state, source.asked = state, asked
         if state is not _Pull.NONE:
             self._idle.pop(source.agent, None)
         elif source.agent in self._sources:
@@ -140,34 +154,40 @@ class TurnPuller:
         if self._stopped or not self.bus.connected:
             return
         for key in list(self._idle):
-            if key in self._idle and self.room(key) > self._asked:
-                await self._pull(self._sources[key], wait=False)
+            if key in self._idle and (free := self.room(key) - self._asked) > 0:
+                source = self._sources[key]
+                await self._pull(source, min(max(1, source.queued), max(1, free // len(self._idle)), _MOST))
 
-    async def _pull(self, source: _Source, *, wait: bool) -> None:
-        self._set(source, _Pull.WAITING if wait else _Pull.ASKED)
+    async def _pull(self, source: _Source, asked: int) -> None:
+        """Ask for so many turns that are in the queue; 0: wait for one."""
+        self._set(source, _Pull.ASKED if asked else _Pull.WAITING, asked)
         source.number += 1
-        source.answer_by = time.monotonic() + _LATE + (self.expires if wait else 0.0)
+        source.answer_by = time.monotonic() + _LATE + (0.0 if asked else self.expires)
         await self.bus.send(
             f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
-            self._wait if wait else _NO_WAIT,
+            _some(asked) if asked > 1 else _NO_WAIT if asked else self._wait,
             reply=f"{source.inbox}.{source.number}",
         )
 
     async def _arrived(self, source: _Source, message: Msg) -> None:
-        if source.agent not in self._sources:
-            return
-        headers = dict(message.headers or {})
+        headers, known = dict(message.headers or {}), self._sources.get(source.agent) is source
         if (status := headers.get("Status")) is not None:
             # A status message is on the subject of its pull request; a turn is on its own subject.
-            if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
+            if known and status != "100" and message.subject.rpartition(".")[2] == str(source.number):
                 await self._nothing(source, status)
             return
-        self._set(source, _Pull.NONE)
         delivery = _delivery(self.bus, message, headers)
+        if not known:
+            await delivery.nak()
+            return
+        left = max(0, source.asked - 1)
+        self._set(source, _Pull.ASKED if left else _Pull.NONE, left)
+        # Turns that are delivered again do not count as waiting, and often come together.
+        source.queued = delivery.waiting if delivery.delivered == 1 else _MOST
         if self._stopped or not self.take(source.agent, delivery):
             await delivery.nak()
-        if source.state is _Pull.NONE and not delivery.waiting and self.room(source.agent):
-            await self._pull(source, wait=True)
+        if source.state is _Pull.NONE and not source.queued and self.room(source.agent):
+            await self._pull(source, 0)
         await self.refill()
 
     async def _nothing(self, source: _Source, status: str) -> None:
@@ -178,8 +198,9 @@ class TurnPuller:
             self.bus.spawn(self._retry_later(source, source.number))
             return
         self._set(source, _Pull.NONE)
+        source.queued = 0
         if self.room(source.agent):
-            await self._pull(source, wait=True)
+            await self._pull(source, 0)
         await self.refill()
 
     async def _retry_later(self, source: _Source, number: int) -> None:
@@ -192,6 +213,11 @@ class TurnPuller:
         for source in self._sources.values():
             self._set(source, _Pull.NONE)
         await self.refill()
+
+
+def _some(asked: int) -> bytes:
+    """The body of a pull that ends as soon as it has brought what there is, or after a moment without anything."""
+    return json.dumps({"batch": asked, "no_wait": True, "expires": int(_SOME_EXPIRES * NANOSECONDS)}).encode()
 
 
 def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:

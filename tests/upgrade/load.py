@@ -36,9 +36,14 @@ class Load:
         """Where effects are written down."""
         return self.world.folder / "effects"
 
+    def effects(self) -> list[tuple[str, str]]:
+        """What has happened, in order: a line, and the release of the worker that wrote it down."""
+        rows = self.file.read_text("utf-8").splitlines() if self.file.exists() else []
+        return [(row.partition("\t")[0], row.rsplit("-", 2)[1]) for row in rows]
+
     def lines(self) -> Counter[str]:
         """What has happened, and how often."""
-        return Counter(self.file.read_text("utf-8").splitlines() if self.file.exists() else ())
+        return Counter(line for line, _ in self.effects())
 
     async def keep_calling(self) -> None:
         """Make short calls until `stopping` is set."""
@@ -100,12 +105,13 @@ class LongTurn:
         """How often it has ticked."""
         return sum(line.startswith(f"{self.name} ") for line in self.load.lines())
 
-    async def end(self) -> None:
-        """Open the gate: every tick has happened, once, and in the order of the steps."""
+    async def end(self) -> list[str]:
+        """Open the gate: each tick has happened once, in order. Returns the releases of its workers, in order."""
         self.gate.touch()
         ticks = int(await self.task)
-        happened = [line for line in self.load.file.read_text("utf-8").splitlines() if line.startswith(f"{self.name} ")]
-        assert happened == [f"{self.name} {number}" for number in range(ticks)]
+        happened = [(line, release) for line, release in self.load.effects() if line.startswith(f"{self.name} ")]
+        assert [line for line, _ in happened] == [f"{self.name} {number}" for number in range(ticks)]
+        return [release for release, _ in itertools.groupby(release for _, release in happened)]
 
 
 def _to_be_repeated(result: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 def main(modules: list[str]) -> None:
     """Import the modules, then start services until there is no more input."""
     for module in modules:
-        importlib.import_module(f"{module}.app")
+        print(importlib.import_module(f"{module}.app").__file__)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)

@@ -9,7 +9,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
+from tests.upgrade import previous
 from tests.upgrade.load import Load, LongTurn
 from tests.upgrade.surface import Surface
 from tests.upgrade.world import NEW, OLD, World, a_world
@@ -33,6 +35,9 @@ def postgres(tmp_path: Path) -> Generator[PostgresServer]:
 async def test_all_services_are_upgraded_and_rolled_back_under_load(tmp_path: Path, postgres: PostgresServer) -> None:
     async with a_world(tmp_path, postgres) as world:
         await upgraded_and_rolled_back(world)
+    imported = {release: (tmp_path / f"nursery-{release}.log").read_text("utf-8") for release in (OLD, NEW)}
+    assert imported[OLD].count(f"{previous.sources()}/") == len(world.services)
+    assert str(previous.sources()) not in imported[NEW]
     broker = (tmp_path / "nats-server.log").read_text("utf-8")
     assert [line for line in broker.splitlines() if "iolation" in line] == []
 
@@ -55,7 +60,7 @@ async def upgraded_and_rolled_back(world: World) -> None:
         await world.leave(*world.services)
         await surface.answers()
         await ticking(forward, through)
-        await forward.end()
+        assert await forward.end() == [OLD, NEW]
 
         back = load.long_turn("back")
         await ticking(back)
@@ -65,7 +70,8 @@ async def upgraded_and_rolled_back(world: World) -> None:
         await world.leave(*owners)
         await surface.answers()
         await ticking(back, through)
-        await asyncio.gather(back.end(), through.end())
+        assert await back.end() == [NEW, OLD]
+        assert await through.end() == [OLD, NEW, OLD]
         load.stopping.set()
     assert len(load.answers) > SHORT_CALLS
     assert load.answers == {line: line for line in load.answers}
@@ -77,6 +83,8 @@ async def ticking(*turns: LongTurn) -> None:
     """Wait until each turn has gone on."""
     for turn in turns:
         before = turn.ticks
-        async with asyncio.timeout(30):
-            while turn.ticks <= before:  # noqa: ASYNC110 - what happens is in a file
-                await asyncio.sleep(0.05)
+
+        async def gone_on(turn: LongTurn = turn, before: int = before) -> bool:
+            return turn.ticks > before
+
+        await until(gone_on)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,7 +148,9 @@ def common(specs: Iterable[str]) -> list[str]:
 
 
 @asynccontextmanager
-async def a_world(folder: Path, postgres: PostgresServer) -> AsyncGenerator[World]:
+async def a_world(
+    folder: Path, postgres: PostgresServer, releases: Sequence[str] = (OLD, NEW)
+) -> AsyncGenerator[World]:
     """Servers and a data agent, and no service yet."""
     with RedisServer(folder / "redis") as redis:
         options = StackOptions(folder, teams=(TEAM,), port_base=free_port_base(), drain_seconds=2)
@@ -162,7 +164,7 @@ async def a_world(folder: Path, postgres: PostgresServer) -> AsyncGenerator[Worl
         async with AsyncExitStack() as stack:
             nurseries = {
                 release: await stack.enter_async_context(_nursery(release, common(specs), folder))
-                for release in (OLD, NEW)
+                for release in releases
             }
             for name in _SERVERS:
                 await stack.enter_async_context(_server(await specs[name].prepare(), folder / f"{name}.log"))

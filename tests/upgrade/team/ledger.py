@@ -1,4 +1,4 @@
-"""Writes down each of its effects in a file, a line each, in steps that may not be made again."""
+"""Writes down each of its effects in a file, a line each with the worker, in steps that may not be made again."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ async def tick(ctx: CallContext, arguments: JsonObject) -> str:
 async def _write(file: str, line: str) -> str:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
-        os.write(handle, f"{line}\n".encode())
+        os.write(handle, f"{line}\t{os.environ['PALLAS_INSTANCE']}\n".encode())
     finally:
         os.close(handle)
     return line

@@ -77,9 +77,13 @@ def test_the_workflow_tests_with_history_and_gives_no_job_more_rights_than_it_ne
     assert "permissions" not in JOBS["test"]
 
 
-def test_every_package_has_the_same_version() -> None:
+def test_packages_chart_and_overlay_have_the_same_version() -> None:
     paths = [ROOT / "pyproject.toml", *(package.folder / "pyproject.toml" for package in packages())]
     versions = {tomllib.loads(path.read_text("utf-8"))["project"]["version"] for path in paths}
+    chart = yaml.safe_load((ROOT / "deploy/helm/pallas/Chart.yaml").read_text("utf-8"))
+    overlay = yaml.safe_load((ROOT / "deploy/k8s/overlays/production/kustomization.yaml").read_text("utf-8"))
+    tags = {image["newTag"] for image in overlay["images"]}
+    assert versions | {chart["version"], chart["appVersion"]} | tags == versions
     assert len(versions) == 1
 
 

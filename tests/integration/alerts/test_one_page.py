@@ -54,6 +54,7 @@ SCENES: dict[str, tuple[Alert, list[Alert]]] = {
         an_alert("PallasPostgresAway", job="team-lifecycle"),
         [an_alert("PallasServiceNotReady", job="team-lifecycle"), an_alert("PallasBearersNotJudged")],
     ),
+    "no-redis": (an_alert("PallasRedisAway"), [an_alert("PallasServiceNotReady", job="team-lifecycle")]),
     "no-resolver": (an_alert("PallasServiceDown", job="auth-resolver"), [an_alert("PallasBearersNotJudged")]),
     "no-monitor": (
         an_alert("PallasServiceDown", job="health-monitor"),

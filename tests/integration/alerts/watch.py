@@ -1,14 +1,14 @@
 """A real Prometheus and a real Alertmanager with the project's files: what is scraped, and who is told, is the test's.
 
-Times are shorter than in production: rules are evaluated twice a second, alerts fire at once, and a page waits three
-seconds for its cause.
+Unless they are to be those of production, times are shorter: rules are evaluated twice a second, alerts fire at once,
+and a page waits three seconds for its cause.
 """
 
 import asyncio
 import re
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,17 +30,20 @@ from pallas_runtime.http.listener import bind, listening
 
 FOLDER = ROOT / "deploy" / "observability"
 WAIT = 3.0
+_WITHIN = 90.0
 _TEMPLATES = b"/usr/share/prometheus/alertmanager"
 _FOR = re.compile(r"^ +for: .*\n", re.MULTILINE)
 
 
 @dataclass
 class World:
-    """`exposed` are the metrics of each job; `told` are the notifications by receiver. Addresses are base URLs."""
+    """`exposed` are the metrics of each job, unless `source` returns them (None: the job does not answer). `told` are
+    the notifications by receiver. Addresses are base URLs."""
 
     prometheus: str
     alertmanager: str
     http: httpx.AsyncClient
+    source: Callable[[str], Awaitable[str | None]] | None = None
     exposed: dict[str, str] = field(default_factory=dict[str, str])
     told: defaultdict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict[str, list[Any]](list))
 
@@ -49,7 +52,8 @@ class World:
         name = scope["path"].rpartition("/")[2]
         if scope["method"] == "POST":
             self.told[name].append(await Request(scope, receive).json())
-        await PlainTextResponse(self.exposed.get(name, ""))(scope, receive, send)
+        text = await self.source(name) if self.source else self.exposed.get(name, "")
+        await PlainTextResponse(text or "", 200 if text is not None else 503)(scope, receive, send)
 
     async def firing(self) -> set[str]:
         """The alerts that fire at Prometheus."""
@@ -69,19 +73,21 @@ class World:
 
 
 @asynccontextmanager
-async def watching(folder: Path) -> AsyncGenerator[World]:
-    """Both servers, and a target for each service."""
+async def watching(
+    folder: Path, source: Callable[[str], Awaitable[str | None]] | None = None, *, quick: bool = True
+) -> AsyncGenerator[World]:
+    """Both servers, and a target for each service. Without `quick`, times are those of production."""
     listener = bind("127.0.0.1", 0)
     here, ports = f"127.0.0.1:{listener.getsockname()[1]}", (free_port(), free_port())
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
-    configs = _prometheus(folder, here, ports[1]), _alertmanager(folder, here)
+    configs = _prometheus(folder, here, ports[1], quick), _alertmanager(folder, here, quick)
     listen = [f"--web.listen-address=127.0.0.1:{port}" for port in ports]
     prometheus = [tool("prometheus"), f"--config.file={configs[0]}", "--storage.tsdb.path=tsdb", listen[0]]
     prometheus.append("--rules.alert.resend-delay=1s")
     alertmanager = [_here(tool("prometheus-alertmanager"), folder), f"--config.file={configs[1]}", listen[1]]
     alertmanager += ["--storage.path=notified", "--cluster.listen-address="]
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        world = World(addresses[0], addresses[1], http)
+        world = World(addresses[0], addresses[1], http, source)
 
         async def ready(address: str) -> bool:
             try:
@@ -98,7 +104,7 @@ async def watching(folder: Path) -> AsyncGenerator[World]:
             return up == len(SERVICES) and "PallasGatewayDown" not in await world.firing()
 
         async with listening(world, listener, drain_seconds=1), _running(prometheus, folder / "prometheus.log"):
-            await until(scraped)
+            await until(scraped, _WITHIN)
             async with _running(alertmanager, folder / "alertmanager.log"):
                 await until(lambda: ready(addresses[1]))
                 yield world
@@ -131,9 +137,10 @@ def _here(program: Path, folder: Path) -> Path:
     return copy
 
 
-def _prometheus(folder: Path, target: str, alertmanager: int) -> Path:
+def _prometheus(folder: Path, target: str, alertmanager: int, quick: bool) -> Path:
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
-    config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
+    if quick:
+        config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(folder / path.name) for path in RULES]
     config["alerting"]["alertmanagers"] = [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]
     config["scrape_configs"] = [
@@ -141,13 +148,15 @@ def _prometheus(folder: Path, target: str, alertmanager: int) -> Path:
         for job in SERVICES
     ]
     for path in RULES:
-        (folder / path.name).write_text(_FOR.sub("", path.read_text("utf-8")), "utf-8")
+        text = path.read_text("utf-8")
+        (folder / path.name).write_text(_FOR.sub("", text) if quick else text, "utf-8")
     return _written(folder / "prometheus.yml", config)
 
 
-def _alertmanager(folder: Path, told: str) -> Path:
+def _alertmanager(folder: Path, told: str, quick: bool) -> Path:
     config = yaml.safe_load((FOLDER / "alertmanager.yml").read_text("utf-8"))
-    config["route"] |= {"group_wait": f"{WAIT:g}s", "group_interval": "1s"}
+    if quick:
+        config["route"] |= {"group_wait": f"{WAIT:g}s", "group_interval": "1s"}
     for receiver in config["receivers"]:
         receiver["webhook_configs"] = [{"url": f"http://{told}/{receiver['name']}", "send_resolved": False}]
     return _written(folder / "alertmanager.yml", config)

@@ -101,6 +101,7 @@ sim: ready
 ## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7"); random tests
 chaos: ready
 	@$(RUN) python -m tests.chaos $(ARGS)
+	@PALLAS_TEST_TURNS=20 $(RUN) pytest -q tests/integration/fast_agent_worker/test_isolation.py
 	@PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
 
 ## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets

@@ -79,7 +79,7 @@ class Blow:
 
 def scripted_calls(random: Random, count: int, longest: float, *, steward: bool = False) -> list[ScriptedCall]:
     """As many calls, of up to `longest` seconds of work each; some of them of the `steward`."""
-    agents = (*_AGENTS, (STEWARD, 4)) if steward else _AGENTS
+    agents = (*_AGENTS, (STEWARD, 6)) if steward else _AGENTS
     return [_call(random, f"k{number}", _pick(random, agents), 0.3, longest) for number in range(1, count + 1)]
 
 
@@ -97,7 +97,9 @@ def _call(random: Random, key: str, agent: str, shortest: float, longest: float)
 
 
 def scripted_blows(random: Random, seconds: float, every: float) -> list[Blow]:
-    """Blows over so many seconds, one `every` so many on average. None is short of all workers for long."""
+    """Blows over so many seconds, one `every` so many on average. None is short of all workers for long, and each kills
+    a worker of fast-agent, of which there are few.
+    """
     blows: list[Blow] = []
     at = random.uniform(1.0, 2.0)
     while at < seconds:
@@ -105,7 +107,8 @@ def scripted_blows(random: Random, seconds: float, every: float) -> list[Blow]:
         down = random.uniform(1.0, 14.0) if manner == "stop" else random.uniform(0.0, 2.0)
         blows.append(Blow(at, target, manner, random.randrange(6), down))
         at += random.uniform(0.4, 1.6) * every
-    return blows
+    blows.append(Blow(seconds / 3, "fast-agent worker", "kill", 0, 0.5))
+    return sorted(blows, key=lambda blow: blow.at)
 
 
 def scripted_hail(random: Random, seconds: float, every: float) -> list[Blow]:

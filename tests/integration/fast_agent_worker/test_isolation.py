@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import psutil
+import pytest
 from tests.e2e.calls import call
 from tests.integration.fast_agent_worker.stage import Stage, python
 
@@ -31,6 +32,7 @@ def left(process: psutil.Process) -> tuple[int, int, int]:
     return len(process.children(recursive=True)), process.num_fds(), process.num_threads()
 
 
+@pytest.mark.timeout(600)
 async def test_conversations_share_nothing_and_leave_nothing(stage: Stage) -> None:
     worker = psutil.Process(stage.worker.process.pid)
     await asyncio.gather(*(converse(stage, number) for number in range(CONVERSATIONS)))

@@ -23,12 +23,16 @@ OPEN_WEBUI := .tools/open-webui/.installed
 MKDOCS := .tools/docs/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
-# On two cores, tests of two groups (tests/groups.py) at once.
-PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
+# Three groups of tests (tests/groups.py) at once on two cores, since most tests wait most of the time. The assertions that
+# pytest compiles are kept for the next run, also where PYTHONDONTWRITEBYTECODE is set.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest -n 3 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
+
+# Everything that the wheels need, with versions and hashes of the lock file, as CycloneDX.
+SBOM := $(UV) export --quiet --frozen --no-dev --all-packages --format cyclonedx1.5
 
 .PHONY: help dist install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
@@ -117,9 +121,10 @@ fmt: $(INSTALLED)
 docs: $(MKDOCS)
 	@.tools/docs/env/bin/python docs/site/build.py
 
-## dist         wheels of all packages in dist/; `uv tool install --find-links dist "pallas-cli[stack]"` needs no checkout
+## dist         wheels of all packages in dist/, with a list of all that they need (SBOM); they install without a checkout
 dist: $(INSTALLED)
 	@$(UV) build --all-packages --wheel --out-dir dist --clear
+	@$(SBOM) --output-file dist/pallas.cdx.json
 
 ## gen          write the generated documents, schemas and Helm templates again
 gen: $(INSTALLED)

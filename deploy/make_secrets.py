@@ -5,8 +5,9 @@ follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
 
 The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
 as another user. Passwords of accounts are stored beside the hashes that services get. `coder-token` is a placeholder:
-only a Coder gives tokens that it accepts. `keep-key`, with which operators open what failed turns were asked, is a link
-to a file that only they can read: kubectl ignores links, so the key stays outside of the cluster.
+only a Coder gives tokens that it accepts. What people have and no pod needs is in `operators`, and kubectl ignores the
+links to it, so it stays outside of the cluster: the password of `admin`, and `keep-key`, which opens what failed turns
+were asked and which only its owner can read.
 """
 
 import os
@@ -51,13 +52,24 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
     for service in DATABASES:
         password, name = kept(f"{service}-postgres-password", _random), service.replace("-", "_")
         kept(f"{service}-postgres-url", lambda p=password, n=name: f"postgresql://{n}:{p}@postgres:5432/{n}")
+    _of_operators(folder, "admin-password", _random, READABLE)
     for account in ACCOUNTS:
         password = kept(f"{account}-password", _random)
         kept(f"{account}-password-hash", lambda p=password: PasswordHasher().hash(p))
-    opens = open_key(private_files.kept(folder / "operators" / "keep-key", new_open_key))
+    opens = open_key(_of_operators(folder, "keep-key", new_open_key, private_files.PRIVATE))
     kept("keep-public-key", lambda: seal_key_of(opens))
-    _link(folder / "keep-key", folder / "operators" / "keep-key")
     return [*made, *_configure_broker(folder, team)]
+
+
+def _of_operators(folder: Path, name: str, make: Callable[[], str], mode: int) -> str:
+    """A secret in the folder of operators, with a link to it. One that was beside the others is moved there."""
+    link, place = folder / name, folder / "operators" / name
+    if link.is_file() and not link.is_symlink():
+        private_files.private_folder(place.parent)
+        link.rename(place)
+    text = private_files.kept(place, make, mode)
+    _link(link, place)
+    return text
 
 
 def _configure_broker(folder: Path, team: Path) -> list[str]:

@@ -22,8 +22,12 @@ PINS = Path(__file__).with_name("debian-tools.txt")
 FOLDER = Path(sys.prefix) / "debian"
 
 _MIRROR = "PALLAS_DEBIAN_MIRROR"
-_FALLBACKS = ("http://deb.debian.org/debian", "https://snapshot.debian.org/archive/debian/20251001T000000Z")
-"""The second keeps what the first removes when a package has a successor."""
+_FALLBACKS = (
+    "http://deb.debian.org/debian",
+    "https://snapshot.debian.org/archive/debian/20251001T000000Z",
+    "https://snapshot.debian.org/archive/debian/20261120T000000Z",
+)
+"""The others keep what the first removes when a package has a successor."""
 
 _SOURCE = re.compile(r"^(?:deb\s+(?:\[.*?\]\s+)?|URIs:\s*)(https?://\S+/debian)/?(?:\s|$)", re.MULTILINE)
 _TIMEOUT = 60
@@ -48,23 +52,33 @@ def tool(program: str) -> Path:
     """Return the program's path, after fetching it where it is missing.
 
     Raises:
-        NotFetched: there is no package for this machine, or no mirror has it.
+        NotFetched: there is no package for this machine, or no mirror has any of those that are pinned.
     """
-    pin = _pin(program, platform.machine())
-    place = FOLDER / f"{program}-{pin.sha256[:12]}"
-    if not place.exists():
-        _put(place, unpacked(fetched(pin, mirrors()), program))
-    return place
+    places = {pin: FOLDER / f"{program}-{pin.sha256[:12]}" for pin in pins(program, platform.machine())}
+    if there := next((place for place in places.values() if place.exists()), None):
+        return there
+    faults: list[str] = []
+    for pin, place in places.items():
+        try:
+            _put(place, unpacked(fetched(pin, mirrors()), program))
+        except NotFetched as error:
+            faults.append(str(error))
+        else:
+            return place
+    raise NotFetched("; ".join(faults))
 
 
-def _pin(program: str, machine: str) -> Pin:
-    for line in PINS.read_text("utf-8").splitlines():
-        match line.split():
-            case [name, architecture, sha256, path] if (name, architecture) == (program, machine):
-                return Pin(name, sha256, path)
-            case _:
-                pass
-    raise NotFetched(f"{program} for {machine} is not among the pins in {PINS.name}")
+def pins(program: str, machine: str) -> list[Pin]:
+    """The packages that are pinned for a machine, the wanted one first.
+
+    Raises:
+        NotFetched: there is none.
+    """
+    lines = (line.split() for line in PINS.read_text("utf-8").splitlines() if not line.startswith("#"))
+    found = [Pin(name, sha256, path) for name, architecture, sha256, path in lines if architecture == machine]
+    if not (wanted := [pin for pin in found if pin.program == program]):
+        raise NotFetched(f"{program} for {machine} is not among the pins in {PINS.name}")
+    return wanted
 
 
 def mirrors() -> list[str]:

@@ -1,33 +1,31 @@
-"""Which tests may run in parallel (`-n 2`).
+"""Which tests may run in parallel (`-n 3`).
 
-The tests of a group run one after another in one process. A module is a group, since its tests share fixtures. All
-tests that start whole stacks or storms are one group: in parallel they would save no time, and would miss the bounds in
-seconds that they check. That group takes longest, so it starts first.
+The tests of a group run one after another in one process. A module is a group, since its tests share fixtures. Tests of
+a folder that share processes which take long to start are one group, and so are storms and tests of deployments, which
+keep both processors busy by themselves. The long groups start first.
 """
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_WHOLE_MACHINE = (
-    "tests/chaos/",
-    "tests/conformance/",
-    "tests/e2e/",
-    "tests/integration/deploy/",
-    "tests/integration/stale/",
-    "tests/integration/agent_gateway/test_fairness.py",
-)
-
-
-_SHARED_STAGE = "tests/integration/fast_agent_worker/"
-"""A folder whose tests share processes that take long to start."""
+_GROUPS = {
+    "stacks": ("tests/e2e/",),
+    "storms": (
+        "tests/chaos/",
+        "tests/conformance/",
+        "tests/integration/deploy/",
+        "tests/integration/stale/",
+        "tests/integration/agent_gateway/test_fairness.py",
+    ),
+    "fast-agent-worker": ("tests/integration/fast_agent_worker/",),
+}
+"""The folders and modules of each group, the longest first."""
 
 
 def group_of(test: str) -> str:
     """The group of a test, by its node id."""
-    if test.startswith(_SHARED_STAGE):
-        return _SHARED_STAGE
-    return "machine" if test.startswith(_WHOLE_MACHINE) else test.partition("::")[0]
+    return next((group for group, parts in _GROUPS.items() if test.startswith(parts)), test.partition("::")[0])
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -44,5 +42,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest group first."""
-    items.sort(key=lambda item: group_of(item.nodeid) != "machine")
+    """Put the long groups first."""
+    ranks = {group: rank for rank, group in enumerate(_GROUPS)}
+    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))

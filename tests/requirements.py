@@ -134,6 +134,12 @@ REQUIREMENTS: dict[str, str] = {
     "K-cost-4": "a budget that is used up refuses calls on every way in, until the next day",
     "K-cost-5": "a turn stops between two calls of a model when it has spent what was left of a budget",
     "K-use-1": "an MCP host uses it with nothing but MCP",
+    "K-doc-1": "commands in documents work as they are written, or their block says what they need",
+    "K-doc-2": "errors, routes, methods, fields, settings and commands are documented as the sources have them",
+    "K-cli-1": "commands have the same verbs, exit codes, JSON, pages of lists and questions everywhere",
+    "K-cli-2": "one context says which platform commands talk to, and is sent no secret of another one",
+    "K-cli-3": "the command and the platform run from wheels on a machine with only Python",
+    "K-cli-4": "shells complete commands, agents, turns and teams",
     # Who may read what, and what the console does for it. Left out: one key for both kinds of JWT: Daedalus,
     # which has the keys of per-turn tokens, could sign JWTs of teams.
     "A-3.1.1": "a downstream server gets the credentials of the team, and none of a caller",

@@ -24,7 +24,7 @@ def files(manifests: list[Object]) -> dict[str, str]:
     """The generated templates by name, of the overlay's manifests."""
     texts: dict[str, list[str]] = {}
     for manifest in manifests:
-        if manifest["kind"] != "Namespace" and "demo-tools" not in manifest["metadata"]["name"]:
+        if manifest["kind"] != "Namespace":
             texts.setdefault(_file(manifest), []).append(template_of(manifest))
     return {name: _HEAD + "---\n".join(parts) for name, parts in texts.items()}
 

@@ -86,7 +86,7 @@ def _pod(pod: Object, name: str | None) -> None:
     [container] = pod["containers"]
     if name is not None:
         container["resources"] = f'<<BLOCK index .Values.resources "{name}">>'
-    variables = [each for each in container.get("env", []) if not each["name"].startswith("PALLAS_DEMO_")]
+    variables = container.get("env", [])
     for variable in variables:
         if mark := _VARIABLES.get(variable["name"]):
             variable["value"] = mark

@@ -58,6 +58,11 @@ _SPENT = rate("pallas_model_cost_total", "team", "agent", "currency", of=_OF_AGE
 _RUNNING = "count by (job, version, revision) (pallas_build_info)"
 
 ROWS: dict[str, tuple[Panel, ...]] = {
+    "Objectives": (
+        Panel("Turns accepted", "ops", {"accepted": rate("pallas_turns_accepted_total")}),
+        Panel("Bad turns of an hour, by objective", "percentunit", {"{{slo}}": "slo:pallas_errors:ratio_rate1h"}),
+        Panel("Bad turns of three days, by objective", "percentunit", {"{{slo}}": "slo:pallas_errors:ratio_rate3d"}),
+    ),
     "Turns": (
         Panel("Turns ended, by outcome", "ops", {"{{outcome}}": rate("pallas_turns_total", "outcome", of=_OF_AGENT)}),
         _latency("From request to outcome", "pallas_turn_duration_seconds", "team", "agent", of=_OF_AGENT),

@@ -15,7 +15,8 @@ to do when an alert fires.
 - Names and units follow Prometheus: seconds, bytes, `_total` for counters.
 - No label has an id of a turn, a caller or a conversation. `client` is the program that an agent's label names, with
   six digits of a keyed hash of the label; the first 100 have series. `team` and `agent` name agents of the catalogue
-  (for a worker: the agents that it hosts). Their series start at 0 when the agent appears and end with it.
+  (for a worker: the agents that it hosts). Their series start at 0 when the agent appears and end with it. In a
+  process that knows more than 250 agents, those of the others start with the first count, which a rate then misses.
 - The label `instance` of `daedalus_agent_health` is the name of a registered Pallas instance, as the interface contract
   wants it. Prometheus has a label of that name for replicas, so it stores this one as `exported_instance`.
 - `model` is the model as a team folder names it; of a worker, the first 100 have series, and the others are `other`.

@@ -1,15 +1,20 @@
 """Generates `docs/metrics.md` and the dashboard from the metrics of the services.
 
 Run `python -m deploy.observability.generate` in the repository after a change of a metric. `--check` writes nothing and
-exits with code 1 if a file is stale.
+exits with code 1 if a file is stale. `--runbook URL` puts the address of your copy of the runbook into all alerts.
 """
 
+import re
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from deploy.observability.dashboard import PATH, dashboard
 from deploy.observability.document import document
 from deploy.observability.exposed import ROOT
+
+ALERTS = ("rules.yml", "rules_test.yml", "slo.yml", "slo_test.yml")
+_RUNBOOK = re.compile(r"(?<=runbook_url: )\S+(?=#)")
 
 
 def files() -> dict[Path, str]:
@@ -26,8 +31,20 @@ def _is(path: Path, text: str) -> bool:
     return path.exists() and path.read_text("utf-8") == text
 
 
+def lead_to(runbook: str, folder: Path) -> None:
+    """Let the alerts in the files of `folder` lead to the runbook at this address."""
+    for path in (folder / name for name in ALERTS):
+        path.write_text(_RUNBOOK.sub(lambda _: runbook, path.read_text("utf-8")), "utf-8")
+
+
 def main(arguments: list[str]) -> int:
     """Write stale files, or with `--check` only list them."""
+    if arguments[:1] == ["--runbook"]:
+        if len(arguments) != 2 or urlsplit(arguments[1]).scheme not in ("http", "https"):
+            print("--runbook needs an address that begins with http:// or https://", file=sys.stderr)
+            return 2
+        lead_to(arguments[1], Path(__file__).parent)
+        return 0
     wrong = stale()
     if "--check" in arguments:
         print("\n".join(f"stale: {path}" for path in wrong) or "nothing is stale")

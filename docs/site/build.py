@@ -18,6 +18,8 @@ PAGES = ROOT / ".tools" / "docs" / "pages"
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_NEEDS = re.compile(r'^( *```\w+) needs="([^"]+)"$', re.MULTILINE)
+"""What a block of commands needs, which its title says on the site."""
 _SHOWN = re.compile(r"(?:\]\(|src=\"|srcset=\")(?!https?:|mailto:|#)([^)#\"\s]+)")
 
 
@@ -29,7 +31,8 @@ def collect() -> None:
         for linked in {(page.parent / target).resolve() for target in _SHOWN.findall(text)}:
             if linked.is_file() and linked.suffix != ".md":
                 shutil.copyfile(linked, _copy_of(linked))
-        _copy_of(page).write_text(_LINK.sub(partial(_without_folders, page.parent), text), "utf-8")
+        titled = _NEEDS.sub(r'\1 title="needs \2"', text)
+        _copy_of(page).write_text(_LINK.sub(partial(_without_folders, page.parent), titled), "utf-8")
 
 
 def _markdown() -> list[Path]:

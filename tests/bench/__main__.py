@@ -1,8 +1,9 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
-one of the console or of the fleet alone `console` or `fleet`; any other writes `partial`, so that it never replaces a
-whole one. What is measured of recovery and of authorisation has to be asked for: it takes minutes.
+one of the console, the fleet or the limits alone `console`, `fleet` or `limits`; any other writes `partial`, so that it
+never replaces a whole one. Recovery, authorisation, limits, starting and tracing have to be asked for: each takes
+minutes.
 """
 
 import argparse
@@ -34,13 +35,14 @@ from tests.bench.console import run as console
 from tests.bench.fleet import run as fleet
 from tests.bench.fleet import world as fleet_world
 from tests.bench.load_process import Load, load_process
+from tests.bench.scale import run as scale
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines", "fleet", "console")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
-ALONE = ("startup", "tracing")
+ALONE = ("startup", "tracing", "limits")
 """Parts that have to be asked for, each with results of its own."""
 OWN = (*ALONE, "console", "fleet")
 """Parts with results of their own where nothing else is measured."""
@@ -67,6 +69,7 @@ class Extent:
     auth: auth.Extent
     console: console.Extent
     fleet: fleet_world.Extent
+    limits: scale.Extent
 
 
 WHOLE = Extent(
@@ -87,6 +90,7 @@ WHOLE = Extent(
     auth.WHOLE,
     console.WHOLE,
     fleet_world.WHOLE,
+    scale.WHOLE,
 )
 QUICK = Extent(
     1,
@@ -106,6 +110,7 @@ QUICK = Extent(
     auth.QUICK,
     console.QUICK,
     fleet_world.QUICK,
+    scale.QUICK,
 )
 
 
@@ -171,6 +176,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
         results["console"] = console.measure(folder, extent.console, print_progress)
     if "journal" in wanted:
         results["journal"] = journal.measure(folder, extent.journal, print_progress)
+    if "limits" in wanted:
+        results["limits"] = scale.measure(folder, extent.limits, print_progress)
     if "startup" in wanted:
         results["startup"] = startup.measure(folder, extent.starts, print_progress)
     if "kill" in wanted:

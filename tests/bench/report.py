@@ -8,6 +8,7 @@ from typing import Any
 import tests.bench.auth.tables as auth
 import tests.bench.console.run as console
 import tests.bench.fleet.tables as fleet
+import tests.bench.scale.run as scale
 from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
@@ -43,6 +44,8 @@ def markdown(results: Results) -> str:
         sections.append(fleet.section(results["fleet"]))
     if "console" in results:
         sections.append(console.section(results["console"]))
+    if "limits" in results:
+        sections.append(scale.section(results["limits"]))
     if "journal" in results:
         sections.append(journal.section(results["journal"]))
     if any(part in results for part in ("kill", "resume", "history")):
@@ -179,6 +182,7 @@ def _faults(results: Results) -> Iterable[str]:
     yield from data_agents.faults(results.get("data-agents", {}))
     yield from pipelines.faults(results.get("pipelines", {}))
     yield from console.faults(results.get("console", {}))
+    yield from scale.faults(results.get("limits", {}))
     yield from journal.faults(results.get("journal", {}))
     yield from auth.faults(results)
     yield from tracing.faults(results.get("tracing", {}))

@@ -1,6 +1,7 @@
 """The files of the console, as far as they are checked without a browser: libraries, types, imports, icons, sizes."""
 
 import gzip
+import itertools
 import json
 import re
 from pathlib import Path
@@ -52,6 +53,13 @@ def test_the_page_names_all_that_its_script_imports() -> None:
     assert named == _imported("app.js")
 
 
+def test_no_style_sheet_of_a_view_changes_what_another_one_styles() -> None:
+    # All that were loaded stay: a class of two of them would look as the path of the visitor wants.
+    styled = {name: _classes(CONSOLE / name) for name in ("admin.css", "chat.css", "turns.css")}
+    for one, other in itertools.combinations(styled, 2):
+        assert not styled[one] & styled[other], f"{one} and {other} both style {styled[one] & styled[other]}"
+
+
 def test_nothing_needs_what_the_policy_forbids() -> None:
     page = (CONSOLE / "index.html").read_text("utf-8")
     assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", page)
@@ -94,3 +102,10 @@ def _imported(name: str) -> set[str]:
             path = str((CONSOLE / one).parent.joinpath(specifier).resolve().relative_to(CONSOLE))
             waiting += [path] if path not in found else []
     return found
+
+
+def _classes(sheet: Path) -> set[str]:
+    """The classes with which selectors begin: what is inside of those belongs to them."""
+    rules = re.findall(r"([^{}]+)\{", re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL))
+    starts = (re.match(r"\s*\.([\w-]+)", selector) for rule in rules for selector in rule.split(","))
+    return {start[1] for start in starts if start}

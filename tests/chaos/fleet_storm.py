@@ -39,7 +39,7 @@ SPEC = "say ready"
 _PATIENCE = 180.0
 _PAUSE = 0.3
 _REPLICAS = 2
-_VARIES = re.compile(r"'agent\d+'|agent \w+|since .*|at http.*")
+_VARIES = re.compile(r"'agent\d+'|agent \w+|since .*")
 
 
 @dataclass(frozen=True, slots=True)

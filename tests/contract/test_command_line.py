@@ -1,10 +1,12 @@
 """All commands follow one convention (CONTRIBUTING.md), and docs/cli.md has the help of each."""
 
+import re
 from typing import Any
 
 import pytest
 import typer
 from tests.contract.tree import ROOT
+from tests.requirements import requirement
 
 from pallas_cli import main
 from pallas_cli.groups import RENAMED
@@ -18,6 +20,7 @@ WITHOUT_JSON = {
     ("data-agent", "run"): "runs until Ctrl-C",
     ("completion",): "prints a script",
 }
+IRREVERSIBLE_COMMANDS = {("k8s", "apply")}
 IRREVERSIBLE = {"cancel", "delete", "forget", "prune", "restore", "retire", "revoke", "rotate", "purge"}
 WITHOUT_QUESTION = {("broker", "rotate"): "the old seed stays valid"}
 OTHER_WORDS = {
@@ -36,30 +39,30 @@ def options(words: tuple[str, ...]) -> set[str]:
     return {option for parameter in COMMANDS[words].params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_command_that_prints_data_has_json(words: tuple[str, ...]) -> None:
     assert ("--json" in options(words)) != (words in WITHOUT_JSON)
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_command_that_cannot_be_undone_has_yes(words: tuple[str, ...]) -> None:
-    irreversible = words[-1] in IRREVERSIBLE and words not in WITHOUT_QUESTION
+    irreversible = words in IRREVERSIBLE_COMMANDS or (words[-1] in IRREVERSIBLE and words not in WITHOUT_QUESTION)
     assert "--yes" in options(words) or not irreversible
 
 
+@requirement("K-cli-1")
 @each_command
 def test_verbs_are_the_same_everywhere(words: tuple[str, ...]) -> None:
     assert words[-1] not in OTHER_WORDS or words in ELSEWHERE, f"call it {OTHER_WORDS[words[-1]]}"
 
 
+@requirement("K-cli-1")
 @each_command
 def test_a_list_has_a_limit(words: tuple[str, ...]) -> None:
     pages = {"--limit", "--size"}
-    assert words[-1] not in ("list", "history") or options(words) & pages or words in SHORT
-
-
-SHORT = {("context", "list"): "a person has few", ("fleet", "list"): "workspaces are few"}
-"""Lists that are short by nature."""
+    assert words[-1] not in ("list", "history") or options(words) & pages
 
 
 @each_command
@@ -68,6 +71,12 @@ def test_a_command_and_its_options_say_what_they_are_for(words: tuple[str, ...])
     assert [
         each.name for each in COMMANDS[words].params if not getattr(each, "help", None) and each.name != "help"
     ] == []
+
+
+@each_command
+def test_arguments_are_named_in_capitals_and_their_brackets_are_those_of_the_help(words: tuple[str, ...]) -> None:
+    named = [each.metavar for each in COMMANDS[words].params if each.param_type_name == "argument"]
+    assert [name for name in named if not name or re.fullmatch(r"[A-Z]+([|:=][A-Z]+)*", name) is None] == []
 
 
 @pytest.mark.parametrize("group", sorted(GROUPS))
@@ -82,5 +91,6 @@ def test_former_names_lead_to_commands_and_are_no_commands() -> None:
     assert set(RENAMED).isdisjoint(COMMANDS)
 
 
+@requirement("K-doc-2")
 def test_the_reference_has_the_help_of_every_command() -> None:
     assert (ROOT / DOCUMENT).read_text("utf-8") == document(), "run: make gen"

@@ -135,6 +135,15 @@ def test_making_secrets_again_changes_nothing_and_their_folder_is_private(secret
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
 
 
+def test_a_password_that_was_beside_the_secrets_of_pods_is_moved_to_those_of_operators(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "admin-password").write_text("kept", "ascii")
+    make_secrets(secrets)
+    assert (secrets / "admin-password").readlink() == Path("operators/admin-password")
+    assert (secrets / "admin-password").read_text("ascii") == "kept"
+
+
 @each_service
 def test_a_service_gets_its_own_seed_and_the_ca_of_the_broker(name: str) -> None:
     given = environment(name)
@@ -208,7 +217,11 @@ def test_the_image_is_built_with_the_developers_uv_and_runs_as_a_non_root_user()
     assert wanted is not None
     assert f"ghcr.io/astral-sh/uv:{wanted[1]} " in image.text()
     last = image.text().rpartition("\nFROM ")[2]
-    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", last, re.MULTILINE)
+    owner = re.search(r"^USER ([1-9]\d*):([1-9]\d*)$", last, re.MULTILINE)
+    assert owner is not None
+    user, group = owner.groups()
+    assert f"groupadd --gid {group} pallas" in last
+    assert f"useradd --uid {user} --gid {group} " in last
 
 
 def test_the_build_context_holds_exactly_what_the_image_copies() -> None:

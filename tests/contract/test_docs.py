@@ -19,8 +19,13 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(rf"^(?:{'|'.join(TOP)})/[\w./*-]*$")
 FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
+TYPED = re.compile(
+    r"^ *(?:\$ )?(?:uv run |[A-Z_]+=\S+ )*(?:pallas|make|docker|kubectl|helm|claude|npx|uvx|curl) \S", re.MULTILINE
+)
+INFO = re.compile(r"^ *```(\S*)(.*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\bpallas ([a-z][^\n#`;)]*)")
 COMMANDS = typer.main.get_command(commands)
+PROGRAMS = ("yaml", "json", "toml", "python", "js", "ts", "mermaid")
 GENERATED = {ROOT / "docs" / "contracts.md", ROOT / "docs" / "metrics.md"}
 
 
@@ -92,6 +97,15 @@ def fault_of(words: list[str]) -> str | None:
 @each_document
 def test_every_command_a_document_shows_exists(document: Path) -> None:
     assert [(words, fault) for words in commands_in(document) if (fault := fault_of(words))] == []
+
+
+@requirement("K-doc-1")
+@each_document
+def test_a_block_of_commands_is_run_or_says_what_it_needs(document: Path) -> None:
+    blocks = INFO.findall(document.read_text("utf-8"))
+    typed = [(language, info) for language, info, text in blocks if language not in PROGRAMS and TYPED.search(text)]
+    assert [block for block in typed if block[0] not in ("sh", "console")] == []
+    assert [block for block in typed if block[1] and not re.fullmatch(r' needs="[^"]+"', block[1])] == []
 
 
 @requirement("A-15.1")

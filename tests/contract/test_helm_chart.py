@@ -1,6 +1,5 @@
 """The Helm chart: it is in step with the overlay `production`, and what it makes of values is as good."""
 
-import copy
 import re
 import sys
 from pathlib import Path
@@ -66,21 +65,13 @@ def test_left_over_and_missing_templates_are_found(tmp_path: Path) -> None:
     assert {"gone.yaml", "nats.yaml"} <= set(stale(built("production"), tmp_path))
 
 
-def test_with_its_own_values_the_chart_is_the_overlay_without_demo_and_namespace(tmp_path: Path) -> None:
-    made, wanted = by_key(objects({}, tmp_path)), by_key([_without_demo(each) for each in built("production")])
-    wanted = {key: each for key, each in wanted.items() if key[0] != "Namespace" and "demo-tools" not in key[1]}
+def test_with_its_own_values_the_chart_is_the_overlay_without_its_namespace(tmp_path: Path) -> None:
+    made = by_key(objects({}, tmp_path))
+    wanted = {key: each for key, each in by_key(built("production")).items() if key[0] != "Namespace"}
     assert made.keys() == wanted.keys()
     for key, each in wanted.items():
         assert made[key] | {"metadata": None} == each | {"metadata": None}, key
         assert made[key]["metadata"].get("labels") == each["metadata"].get("labels")
-
-
-def _without_demo(manifest: Object) -> Object:
-    made = copy.deepcopy(manifest)
-    for each in made.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
-        if "env" in each:
-            each["env"] = [it for it in each["env"] if not it["name"].startswith("PALLAS_DEMO_")]
-    return made
 
 
 def test_helm_finds_no_fault_in_the_chart() -> None:

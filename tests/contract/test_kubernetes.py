@@ -114,10 +114,13 @@ def test_every_service_that_callers_reach_gets_its_public_url(overlay: str) -> N
     assert urls["registry"] == urls["agent-gateway"] != urls["library-search"]
 
 
-@each_overlay
 @pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])
-def test_a_reader_of_the_demo_team_gets_every_variable_that_the_team_names(overlay: str, name: str) -> None:
-    assert named_by_teams(DEMO) <= set(variables(pods(overlay)[name]))
+def test_a_reader_of_the_demo_team_gets_every_variable_that_the_team_names(name: str) -> None:
+    assert named_by_teams(DEMO) <= set(variables(pods("local")[name]))
+
+
+def test_production_has_nothing_of_the_demo() -> None:
+    assert [each["metadata"]["name"] for each in built("production") if "demo" in str(each)] == []
 
 
 @each_overlay

@@ -1,5 +1,7 @@
 """Where services, shared packages and tests are in the repository."""
 
+import tomllib
+
 import pytest
 from tests.contract.tree import ROOT, packages
 from tests.requirements import requirement
@@ -35,6 +37,14 @@ def test_services_import_pallas_packages_from_shared_only() -> None:
     for service in SERVICES:
         own = {name for name, _ in service.imports() if name.startswith("pallas_")}
         assert own <= {package.module for package in PACKAGES.values() if package.folder.parent.name == "shared"}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_needs_others_of_ours_in_its_own_version(name: str) -> None:
+    project = tomllib.loads((PACKAGES[name].folder / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [each for extra in project.get("optional-dependencies", {}).values() for each in extra]
+    ours = [each for each in (*project.get("dependencies", ()), *extras) if each.startswith("pallas-")]
+    assert [each for each in ours if not each.endswith(f"=={project['version']}")] == []
 
 
 @requirement("K-top-9")

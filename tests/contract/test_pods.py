@@ -42,6 +42,13 @@ def test_every_pod_has_a_memory_limit(overlay: str) -> None:
 
 
 @each_overlay
+def test_what_is_scaled_by_cpu_requests_some(overlay: str) -> None:
+    scaled = [each["spec"]["scaleTargetRef"]["name"] for each in of_kind(overlay, "HorizontalPodAutoscaler").values()]
+    assert scaled
+    assert all("cpu" in container(pods(overlay)[name])["resources"]["requests"] for name in scaled)
+
+
+@each_overlay
 @pytest.mark.parametrize("name", sorted(SERVICES))
 def test_a_service_has_probes_and_its_pods_are_spread_over_nodes_and_zones(overlay: str, name: str) -> None:
     pod = pods(overlay)[name]
@@ -82,6 +89,8 @@ def test_network_policies_deny_everything_by_default(overlay: str) -> None:
 def needed(overlay: str) -> set[Connection]:
     """The connections that pods need: those of the journeys, of migrations, and of brokers with each other."""
     pairs = as_pods(connections()) | MIGRATIONS | {(BROKER, BROKER)}
+    if overlay != "local":
+        pairs = {pair for pair in pairs if "demo-tools" not in pair}
     postgres = "postgres" if overlay == "local" else ANYBODY
     return {(source, postgres if destination == "postgres" else destination) for source, destination in pairs}
 
@@ -104,7 +113,8 @@ def test_policies_open_only_ports_on_which_pods_listen(overlay: str) -> None:
     listening = {(name, port["containerPort"]) for name, pod in by_name.items() for port in pod.get("ports", [])}
     of_monitoring = {(name, 8080) for name in by_name}
     assert set(ports_let(overlay)) - of_monitoring <= listening
-    assert {name for name, port in listening if port == 8080} == {*SERVICES, "demo-tools"}
+    demo = {"demo-tools"} if overlay == "local" else set[str]()
+    assert {name for name, port in listening if port == 8080} == SERVICES.keys() | demo
 
 
 def test_compose_and_kubernetes_share_broker_and_database_configuration() -> None:

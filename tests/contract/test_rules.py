@@ -1,18 +1,23 @@
 """Prometheus accepts its configuration and rules, and every alert fires and stays silent when it should."""
 
+import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from deploy.observability import dashboard
+from deploy.observability import dashboard, generate
 from tests.contract.test_metrics import AGGREGATED, ALERTS, RULES
 from tests.contract.tree import ROOT
-from tests.debian_tools import tool
+from tests.debian_tools import pins, tool
+from tests.deployment.compose import compose
 
 FOLDER = ROOT / "deploy" / "observability"
-TESTS = FOLDER / "rules_test.yml"
+TESTS = [FOLDER / "rules_test.yml", FOLDER / "slo_test.yml"]
+ALERTMANAGER = FOLDER / "alertmanager.yml"
+NAMES = [rule["alert"] for rule in ALERTS]
 
 
 def promtool(*words: str | Path) -> tuple[int, str]:
@@ -23,7 +28,7 @@ def promtool(*words: str | Path) -> tuple[int, str]:
 
 
 def test_promtool_accepts_the_rules() -> None:
-    code, output = promtool("check", "rules", "--lint-fatal", RULES)
+    code, output = promtool("check", "rules", "--lint-fatal", *RULES)
     assert code == 0, output
 
 
@@ -34,28 +39,58 @@ def test_promtool_accepts_the_configuration_of_prometheus(tmp_path: Path, name: 
     here.write_text(config.replace("/etc/prometheus/", f"{FOLDER}/"), "utf-8")
     code, output = promtool("check", "config", "--lint-fatal", here)
     assert code == 0, output
-    assert "rules.yml" in output
+    assert all(path.name in output for path in RULES)
 
 
 def test_every_alert_passes_its_promtool_tests() -> None:
-    code, output = promtool("test", "rules", TESTS)
+    code, output = promtool("test", "rules", *TESTS)
     assert code == 0, output
 
 
 def test_promtool_finds_a_wrong_expectation(tmp_path: Path) -> None:
-    tests = TESTS.read_text("utf-8").replace("[rules.yml]", f"[{RULES}]")
-    wrong = tmp_path / "wrong.yml"
-    wrong.write_text(tests.replace("150 turns of demo/harper wait.", "151 turns of demo/harper wait."), "utf-8")
-    code, output = promtool("test", "rules", wrong)
+    for name in ("slo.yml", "slo_test.yml"):
+        (tmp_path / name).write_text((FOLDER / name).read_text("utf-8").replace("summary: 2%", "summary: 3%"), "utf-8")
+    code, output = promtool("test", "rules", tmp_path / "slo_test.yml")
     assert code == 1
-    assert "PallasQueueDeep" in output
+    assert "PallasErrorBudgetBurnsFast" in output
 
 
-@pytest.mark.parametrize("alert", [rule["alert"] for rule in ALERTS])
-def test_an_alert_has_a_case_that_fires_and_one_that_is_silent(alert: str) -> None:
-    cases: list[dict[str, Any]] = yaml.safe_load(TESTS.read_text("utf-8"))["tests"]
-    seen = [bool(it["exp_alerts"]) for case in cases for it in case["alert_rule_test"] if it["alertname"] == alert]
-    assert set(seen) == {True, False}
+def test_promtool_is_of_the_release_that_compose_runs() -> None:
+    release = compose()["services"]["prometheus"]["image"].rpartition(":v")[2].rpartition(".")[0]
+    assert all(f"_{release}." in pins(name, "x86_64")[0].path for name in ("promtool", "prometheus"))
+    alertmanager = compose()["services"]["alertmanager"]["image"].rpartition(":v")[2]
+    assert f"_{alertmanager}+" in pins("prometheus-alertmanager", "x86_64")[0].path
+
+
+@cache
+def cases() -> list[dict[str, Any]]:
+    """The tests of rules."""
+    return [case for path in TESTS for case in yaml.safe_load(path.read_text("utf-8"))["tests"]]
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_is_silent() -> None:
+    seen: dict[str, set[bool]] = {name: set() for name in NAMES}
+    for case in cases():
+        for expected in case.get("alert_rule_test", ()):
+            seen[expected["alertname"]].add(bool(expected["exp_alerts"]))
+    assert {name: fires for name, fires in seen.items() if fires != {True, False}} == {}
+
+
+def test_alerts_lead_to_the_runbook_that_operators_name(tmp_path: Path) -> None:
+    for name in generate.ALERTS:
+        (tmp_path / name).write_bytes((FOLDER / name).read_bytes())
+    generate.lead_to("https://wiki.example.org/runbook", tmp_path)
+    text = (tmp_path / "slo.yml").read_text("utf-8")
+    assert text.count("runbook_url: https://wiki.example.org/runbook#pallas") == 2
+    assert generate.main(["--runbook", "docs/runbook.md"]) == 2
+
+
+def test_inhibition_names_alerts_that_there_are() -> None:
+    rules: list[dict[str, list[str]]] = yaml.safe_load(ALERTMANAGER.read_text("utf-8"))["inhibit_rules"]
+    words = [word for rule in rules for word in (*rule["source_matchers"], *rule["target_matchers"])]
+    named = [part for word in words for part in word.partition('"')[2].strip('"').split("|") if "alertname" in word]
+    assert len(named) > 50
+    assert [part for part in named if not any(re.fullmatch(part, name) for name in NAMES)] == []
 
 
 def test_a_gauge_that_is_summed_over_replicas_is_found() -> None:

@@ -19,6 +19,7 @@ from tests.e2e.stack import Stack, wait_until
 from tests.runtimes import DemoServer
 
 from pallas_bus.transport.access import Access
+from pallas_cli.stack.ports import DEFAULT_BASE
 
 type Era = Literal["auto", "legacy"]
 
@@ -101,7 +102,8 @@ def running_lab(folder: Path) -> Generator[Lab]:
     stack.set_env(
         PALLAS_TEST_TOOLBOX_URL=toolbox.url,
         PALLAS_TEST_SHAKY_URL=shaky.url,
-        PALLAS_TEST_AGENT_PORT=str(agent_port),
+        # Dedicated ports move with the ports of the stack.
+        PALLAS_TEST_AGENT_PORT=str(DEFAULT_BASE + 3),
         PALLAS_PROBE_INTERVAL="1",
     )
     try:

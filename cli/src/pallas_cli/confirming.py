@@ -12,28 +12,18 @@ from pallas_cli.refused import WrongUsage
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. The change cannot be undone.")]
 
 
-def confirm(what: str, *, yes: bool, as_json: bool) -> None:
-    """Return if the user confirms `what`, with `--yes` or at the prompt.
+def confirm(what: str, *, yes: bool, as_json: bool, after: Sequence[str] = ()) -> None:
+    """Print the lines `after` which to ask, and return if the user confirms `what`, with `--yes` or at the prompt.
 
     Raises:
         WrongUsage: standard input is no terminal, or `as_json` is set.
         Abort: the user answers no.
     """
+    for line in after:
+        print_plain(line, err=True)
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise WrongUsage(f"{what}. This cannot be undone: pass --yes to confirm")
-    typer.echo(f"{what}. This cannot be undone.", err=True)
+        raise WrongUsage(f"to confirm that {what}, pass --yes: it cannot be undone")
+    typer.echo(f"If you continue, {what}. It cannot be undone.", err=True)
     typer.confirm("Continue?", abort=True, err=True)
-
-
-def confirm_after(lines: Sequence[str], what: str, *, yes: bool, as_json: bool) -> None:
-    """Print `lines` to standard error, and return if the user confirms `what`, with `--yes` or at the prompt.
-
-    Raises:
-        WrongUsage: standard input is no terminal, or `as_json` is set.
-        Abort: the user answers no.
-    """
-    for line in lines:
-        print_plain(line, err=True)
-    confirm(what, yes=yes, as_json=as_json)

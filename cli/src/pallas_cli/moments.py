@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+import typer
+
 from pallas_cli.refused import WrongUsage
 
 _SPAN = re.compile(r"^(\d+(?:\.\d+)?)([smhd])$")
@@ -56,6 +58,16 @@ def span_of(since: str | None, until: str | None) -> tuple[datetime | None, date
     if begin and end and end < begin:
         raise WrongUsage(f"--until {until} is before --since {since}")
     return begin, end
+
+
+def is_moment(param: typer.CallbackParam, text: str | None) -> str | None:
+    """The text of an option, which names a time.
+
+    Raises:
+        WrongUsage: it does not.
+    """
+    _given(param.opts[0], text)
+    return text
 
 
 def _given(name: str, text: str | None) -> datetime | None:

@@ -111,6 +111,8 @@ async def test_many_concurrent_calls_become_one_turn(
     assert all(each == results[0] for each in results)
     assert effects(platform) == 1
     assert joined(*fronts, platform=platform) == 19
+    accepted = {"team": platform.team, "agent": "bench"}
+    assert sum(front.counted("pallas_turns_accepted_total", **accepted) for front in fronts) == 1
 
 
 async def test_a_call_that_joins_a_turn_gets_its_earlier_events(

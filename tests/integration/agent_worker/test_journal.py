@@ -13,7 +13,7 @@ from pallas_bus.turnlog.content.claim_checks import MAX_OFFLOADED, OFFLOAD_ABOVE
 from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_QUEUE, WORKERS
 from pallas_contracts.turns import Answered, ToolStarted
 from pallas_executor.claim_turn import Claimant, Conclude, claim_turn
-from pallas_executor.journal import read_journal
+from pallas_executor.journal import LoggedTurn
 
 
 def answer(call: str, size: int = 2) -> Answered:
@@ -40,9 +40,9 @@ async def test_what_a_superseded_attempt_adds_after_the_next_claim_does_not_coun
     await second.answered(answer("2"))
     await second.tool_starting(tool("2.1"))
     await log.client.flush()
-    journal = await read_journal(log, second.ref, 2)
+    journal = await LoggedTurn(log, second.ref).journal(2)
     assert (list(journal.answers), list(journal.unknown), journal.lost) == (["1"], ["1.1"], 1)
-    journal = await read_journal(log, second.ref, 3)
+    journal = await LoggedTurn(log, second.ref).journal(3)
     assert (list(journal.answers), list(journal.unknown), journal.lost) == (["1", "2"], ["1.1", "2.1"], 2)
     assert 0 < journal.elapsed < 30
 
@@ -70,12 +70,12 @@ async def test_a_big_answer_is_offloaded_and_the_journal_is_cut_where_one_cannot
     assert not await first.answered(answer("2", MAX_OFFLOADED + 1))
     assert await first.answered(answer("3"))
     await first.hand_back()
-    journal = await read_journal(log, first.ref, 2)
+    journal = await LoggedTurn(log, first.ref).journal(2)
     assert [it.answer for it in journal.answers.values()] == [big.answer, answer("1.1").answer]
     assert journal.lost == 0
     names = {"team": team, "agent": request.agent, "turn": request.turn_id}
     await log.api(f"STREAM.PURGE.{TURN_OBJECTS.name}", {"filter": OBJECT_PART.template.filter(**names)})
-    assert (await read_journal(log, first.ref, 2)).answers == {}
+    assert (await LoggedTurn(log, first.ref).journal(2)).answers == {}
 
 
 async def test_answers_that_a_broken_connection_lost_are_stored_before_the_next_tool_starts(
@@ -91,5 +91,5 @@ async def test_answers_that_a_broken_connection_lost_are_stored_before_the_next_
         await link.cut()
         await link.mend()
         await writer.tool_starting(tool("1.1"))
-        journal = await read_journal(log, writer.ref, 2)
+        journal = await LoggedTurn(log, writer.ref).journal(2)
     assert (list(journal.answers), list(journal.unknown), journal.behind_gap) == (["1"], ["1.1"], False)

@@ -13,10 +13,11 @@ from tests.integration.real_parts import a_gateway, a_process, until
 from fleet.app import FleetService, build
 from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from fleet.running import watching
-from fleet.running.requests import task_request
+from fleet.running.requests import task_ref, task_request
 from fleet.settings import FleetSettings
 from pallas_bus.transport.streams import bucket_subject
 from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
+from pallas_calls.last_claims import last_claims
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import AGENTS, FLEET, FLEET_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import new_turn_id
@@ -77,7 +78,8 @@ async def test_the_fleet_does_its_work_with_its_rights(alone: Guarded, monkeypat
             assert light.stowed is not None
             assert (await whole_request(one.executor.bus, light)).arguments == large.arguments
             async with a_replica(alone, coder) as two:
-                await until(lambda: knows(two, started["task"]["id"].replace("-", "")))
+                turn_id = started["task"]["id"].replace("-", "")
+                assert turn_id in await last_claims(two.executor.bus, [task_ref(turn_id)])
                 await one.drain()
                 stopped = await called(client, "stop_agent_task", agent_name="papi")
                 assert stopped["task"]["id"] == started["task"]["id"]
@@ -86,11 +88,6 @@ async def test_the_fleet_does_its_work_with_its_rights(alone: Guarded, monkeypat
                 await two.reconciling.round()
                 await called(client, "delete_agent", agent_name="papi")
     assert alone.violations == []
-
-
-async def knows(service: FleetService, turn_id: str) -> bool:
-    """Whether a replica knows who has a task."""
-    return service.workers.worker_of(turn_id) is not None
 
 
 async def test_the_fleet_makes_turns_of_its_own_team_only(alone: Guarded) -> None:

@@ -1,6 +1,7 @@
 """A turn's log as workers write it: only the last claim and the first outcome count."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.builders import turn_outcome, turn_requested
@@ -10,7 +11,8 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.transport.connection import connect
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.errors import Stored as StoredAt
 from pallas_bus.turnlog.claims import (
     claim_state,
     request_cancel,
@@ -143,6 +145,29 @@ async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
     kept = await stored_outcome(bus, first.ref)
     assert kept is not None
     assert (kept.status, kept.attempt) == ("completed", 1)
+
+
+async def test_a_turn_ends_with_its_answer_and_outcome_also_when_a_stream_takes_them_one_by_one(
+    turns: Declaring, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, request = await turns(), turn_requested(team)
+    put = Bus.__dict__["_put"]  # replaced, since a replicated stream would need three brokers
+    refusals = [Unavailable("another is being stored", code="in_flight")]
+
+    async def refused_once(bus: Bus, *message: Any) -> StoredAt:
+        if b'"status":"completed"' in message[1] and refusals:
+            raise refusals.pop()
+        return await put(bus, *message)
+
+    monkeypatch.setattr(Bus, "_put", refused_once)
+    for _ in range(2):
+        writer = await attempt_of(bus, request)
+        writer.emit(result("done"))
+        assert await writer.conclude(turn_outcome(request, events=1))
+        kinds = [record.subject.split(".")[3] for record in await stored(bus, writer.ref)]
+        assert kinds == ["claim", "content", "outcome"]
+        assert bus.one_by_one
+        request = turn_requested(team)
 
 
 async def test_concluding_again_with_the_same_outcome_succeeds(turns: Declaring, team: str) -> None:

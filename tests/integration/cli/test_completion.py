@@ -11,6 +11,7 @@ from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.debian_tools import tool
 from tests.embedded import NatsServer, free_port
+from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.streams import declare
@@ -77,6 +78,7 @@ async def nats(nats_server: NatsServer, bus: Connecting) -> str:
     return nats_server.url
 
 
+@requirement("K-cli-4")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 async def test_a_shell_offers_the_agents_of_the_platform(complete: Complete, nats: str, shell: str) -> None:
     assert complete(shell, f"pallas agents show --nats {nats} demo/") == ["demo/harper", "demo/research"]

@@ -206,7 +206,7 @@ async def test_the_preview_counts_effects_and_says_why_turns_are_left_out(stage:
     definition = agent_definition(stage.team, "once", kind="function").model_copy(update={"allow": Allow()})
     await kv.put(stage.bus, AGENTS, definition, team=stage.team, agent="once")
     error, preview = await stage.refused(named([effect, safe, gone, child, running, closed]), yes=False)
-    assert error == "these turns are executed again. This cannot be undone: pass --yes to confirm"
+    assert error == "to confirm that these turns are executed again, pass --yes: it cannot be undone"
     assert preview.splitlines()[0].startswith("2 turns to execute again")
     assert "  for: user:ann 2" in preview
     assert "  1 called tools that are not marked as safe" in preview
@@ -305,7 +305,7 @@ async def test_the_command_previews_and_does_nothing_without_a_terminal(stage: S
     out, err = await soon(process.communicate(), 20)
     assert (process.returncode, out) == (2, b"")
     assert err.decode().startswith("2 turns to execute again")
-    assert err.decode().endswith("cannot be undone: pass --yes to confirm\n")
+    assert err.decode().endswith("pass --yes: it cannot be undone\n")
     assert await stage.replays(failed) == {}
 
 

@@ -258,7 +258,7 @@ async def test_the_command_needs_yes_without_a_terminal(stage: Stage, tmp_path: 
     )
     out, err = await soon(process.communicate(), 20)
     assert (process.returncode, out) == (2, b"")
-    assert err.decode().rstrip().endswith("Pass --yes to confirm")
+    assert err.decode().rstrip().endswith("side effects may be repeated, pass --yes: it cannot be undone")
     again = await asyncio.create_subprocess_exec(*command, "--yes", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, _ = await soon(again.communicate(), 20)
     assert (again.returncode, out) == (0, b"waited in attempt 1\n")

@@ -100,7 +100,10 @@ async def test_a_new_team_is_shown_applied_and_removed_again(cluster: Cluster, t
     shared = {("configmaps", "broker-users"), ("deployments", "health-monitor")}
     assert cluster.server.changes() == of_red | shared
 
-    said = await cluster.done("apply", DEMO, "--prune", manifests=cluster.few)
+    code, said = await cluster.pallas("apply", DEMO, "--prune", manifests=cluster.few)
+    assert (code, "teams leave the cluster (red)" in said) == (2, True)
+    assert cluster.server.changes() == set()
+    said = await cluster.done("apply", DEMO, "--prune", "--yes", manifests=cluster.few)
     assert "pallas agents retire red" in said
     assert cluster.server.changes() == of_red | shared
     assert not of_red & set(cluster.server.objects)

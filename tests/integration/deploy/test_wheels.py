@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.contract.tree import ROOT, packages
 from tests.e2e.stack import free_port_base
+from tests.requirements import requirement
 
 UV = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
 
@@ -46,6 +47,7 @@ def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Generat
     shutil.rmtree(environment)
 
 
+@requirement("K-cli-3")
 def test_every_package_has_a_wheel_with_its_description(wheels: Path) -> None:
     names = {wheel.name.partition("-")[0] for wheel in wheels.glob("*.whl")}
     expected = {package.folder.name.replace("-", "_") for package in packages()}

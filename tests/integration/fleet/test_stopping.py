@@ -96,6 +96,10 @@ async def test_an_agent_that_dies_has_failed_and_there_is_nothing_to_stop(
         ("failed", "completed"),
         ("failed", "cancelled"),
     )
+    await lab.status(name, "offline")
+    start = await lab.error("start_agent_task", agent_name=name, task_description="say hello")
+    assert failure(start) == ("bad_request", 400)
+    assert "its coding agent has ended" in start["message"]
 
 
 async def test_an_agent_that_died_while_nobody_watched_is_not_busy_for_ever(

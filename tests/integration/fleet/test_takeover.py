@@ -14,6 +14,8 @@ from tests.waiting import soon
 
 from fleet.app import FleetService
 from fleet.coder.client import Coder
+from fleet.running.requests import task_ref
+from pallas_calls.last_claims import last_claims
 from pallas_demo.coder import Fault
 
 
@@ -99,7 +101,8 @@ async def test_a_task_of_a_replica_that_was_killed_is_watched_and_stopped_by_ano
 async def claimed_by(service: FleetService, instance: str, name: str = "papi") -> bool:
     """Whether a replica has the task of an agent."""
     [entry] = [entry for entry in service.fleet.agents.all() if entry.name == name]
-    return entry.task is not None and service.workers.worker_of(entry.task.turn_id) == instance
+    claims = await last_claims(service.executor.bus, [task_ref(entry.task.turn_id)] if entry.task is not None else [])
+    return [claim.worker for claim in claims.values()] == [instance]
 
 
 async def test_a_prompt_whose_answer_was_lost_is_typed_once(lab: Lab) -> None:

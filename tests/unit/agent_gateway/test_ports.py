@@ -29,3 +29,11 @@ def test_ports_are_at_most_a_quarter_of_the_files_that_may_be_open() -> None:
     with open_files(1024):
         assert limits_of(GatewaySettings.from_env({})).most == 256
         assert limits_of(GatewaySettings.from_env({"PALLAS_MAX_AGENT_PORTS": "7"})).most == 7
+
+
+def test_ports_are_moved_by_the_offset_of_the_gateway_and_stay_in_their_range() -> None:
+    limits = limits_of(GatewaySettings.from_env({"PALLAS_AGENT_PORT_OFFSET": "1000", "PALLAS_RESERVED_PORTS": "24032"}))
+    wanted = {f"a.p{port}": limits.moved(port) for port in (23_031, 23_032, 65_000)}
+    assert limits.choose(wanted, ()) == {"a.p23031": 24_031}
+    assert limits.refusal(24_032) == "reserved for another service"
+    assert "65535" in str(limits.refusal(66_000))

@@ -183,9 +183,7 @@ def test_a_store_that_cannot_be_used_is_refused(where: str) -> None:
         open_store(where)
 
 
-@pytest.mark.parametrize(
-    ("replace", "code", "asks"), [(False, 1, "--replace and --yes"), (True, 2, "--yes to confirm")]
-)
+@pytest.mark.parametrize(("replace", "code", "asks"), [(False, 1, "--replace and --yes"), (True, 2, "pass --yes")])
 def test_what_is_replaced_is_named_and_has_to_be_confirmed(
     replace: bool, code: int, asks: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.requirements import requirement
 from typer.testing import CliRunner
 
 from pallas_cli import main
@@ -48,6 +49,7 @@ def test_the_file_of_contexts_is_private_and_has_paths_only(tmp_path: Path) -> N
     assert Contexts.read().named["prod"]["token_file"] == str(tmp_path / "token")
 
 
+@requirement("K-cli-2")
 def test_an_option_beats_the_environment_which_beats_the_context_which_beats_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +67,7 @@ def test_an_option_beats_the_environment_which_beats_the_context_which_beats_the
     assert used("gateway", *show, "--data", "stack") == ("http://stack:1", "data folder stack")
 
 
+@requirement("K-cli-2")
 def test_a_context_of_another_platform_never_gets_the_secrets_of_the_data_folder(tmp_path: Path) -> None:
     secret = tmp_path / ".pallas" / "secrets" / "admin-password"
     secret.parent.mkdir(parents=True)
@@ -114,7 +117,7 @@ def test_the_current_context_ends_with_its_deletion() -> None:
         (("use", "nowhere"), "there is no context 'nowhere'"),
         (("use",), "name a context, or pass --none"),
         (("delete", "nowhere", "--yes"), "there is no context"),
-        (("delete", "there"), "pass --yes to confirm"),
+        (("delete", "there"), "to confirm that context there is deleted, pass --yes"),
     ],
     ids=lambda each: each if isinstance(each, str) else " ".join(each),
 )

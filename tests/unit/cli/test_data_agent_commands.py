@@ -97,8 +97,14 @@ def test_a_team_is_in_the_path_and_the_input_may_come_from_standard_input(gatewa
 def test_an_error_is_printed_with_its_code_and_ends_with_exit_code_1(gateway: Gateway) -> None:
     gateway.answer = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}}
     assert rpc(gateway, "a", "b") == (1, "Method not found (-32601)")
-    code, printed = rpc(gateway, "a", "b", "--json")
-    assert (code, json.loads(printed)) == (1, gateway.answer)
+
+
+def test_an_error_has_the_word_of_the_turn_and_the_whole_response(gateway: Gateway) -> None:
+    data = {"code": "busy", "retryable": True}
+    gateway.answer = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no room", "data": data}}
+    with pytest.raises(Refused) as refused:
+        commands(["rpc", "a", "b", "--json", "--url", gateway.url], standalone_mode=False)
+    assert refused.value.as_json() == {"code": "busy", "message": "no room (-32001)", "details": gateway.answer}
 
 
 def test_json_is_the_whole_response_on_one_line(gateway: Gateway) -> None:
@@ -125,7 +131,7 @@ def test_something_else_than_a_gateway_is_named(gateway: Gateway) -> None:
     gateway.answer, gateway.status = {"detail": "Not Found"}, 404
     assert rpc(gateway, "a", "b") == (1, f"{gateway.url}/rpc answers with HTTP status 404, but not as a gateway")
     gateway.url = "http://127.0.0.1:1"
-    assert rpc(gateway, "a", "b")[1].startswith("the gateway at http://127.0.0.1:1 cannot be reached: ")
+    assert rpc(gateway, "a", "b")[1].startswith("the gateway at http://127.0.0.1:1 does not answer")
 
 
 def test_agents_are_loaded_from_a_file_and_from_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

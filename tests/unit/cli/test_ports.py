@@ -25,6 +25,10 @@ def test_ports_count_from_the_base() -> None:
     assert (ports.coder, ports.fleet, ports.workspaces) == (40040, 40041, 40042)
 
 
+def test_ports_of_agents_move_with_the_base() -> None:
+    assert (Ports(23030).of_agents, Ports(24030).of_agents) == (0, 1000)
+
+
 def test_further_gateways_avoid_ports_that_are_fixed_or_belong_to_agents() -> None:
     ports = Ports(free_port() // 100 * 100)
     found = ports.gateways(12, taken={ports.base + 22})

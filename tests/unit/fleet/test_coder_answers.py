@@ -152,7 +152,7 @@ async def test_a_deleted_workspace_is_none() -> None:
 async def test_refusals_of_what_is_to_be_made(status: int, kind: type[Exception]) -> None:
     coder = coder_of(httpx2.MockTransport(lambda _: httpx2.Response(status, json={"message": "No. 42."})))
     with pytest.raises(kind, match=r"^Coder refuses: No\. 42\."):
-        await coder.start_build("id", "delete", orphan=True)
+        await coder.start_build("id", "delete")
     with pytest.raises(kind, match="already exists" if status == 409 else "Coder refuses"):
         await coder.create("papi", TEMPLATE, preset_id="p", parameters={"AI Prompt": "x"})
 

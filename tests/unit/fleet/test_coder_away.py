@@ -104,7 +104,7 @@ async def test_every_call_says_how_coder_is_away(way: str, caplog: pytest.LogCap
             uncertain = name == "say" and way in ("hangs", "resets", "half", "502", "html")
             code = "uncertain" if uncertain else "coder_unavailable" if name in CODER else "terminal_unavailable"
             assert error.code == code, name
-            assert f" at {server.url}" in error.message, name
+            assert server.url not in error.message, name
             assert error.facts["reason"] in reasons, (name, error.facts)
             assert error.facts["status"] == status, name
     assert TOKEN not in caplog.text
@@ -115,7 +115,7 @@ async def test_every_call_says_that_coder_refuses_connections() -> None:
         pass
     async with client(server.url) as coder:
         for name, error in (await failures(coder)).items():
-            assert error.message.endswith(f"does not answer at {server.url}: connection refused."), name
+            assert error.message.endswith("does not answer: connection refused."), name
             assert isinstance(error, NotSent), name
             assert error.facts == {"reason": "refused", "status": None}, name
 
@@ -123,7 +123,7 @@ async def test_every_call_says_that_coder_refuses_connections() -> None:
 async def test_every_call_says_that_the_certificate_is_not_trusted(tmp_path: Path) -> None:
     async with serving(lambda _: None, self_signed(tmp_path)) as server, client(server.url) as coder:
         for name, error in (await failures(coder)).items():
-            assert error.message.endswith(f"at {server.url}: its certificate is not trusted."), name
+            assert error.message.endswith("does not answer: its certificate is not trusted."), name
             assert error.facts["reason"] == "certificate", name
         assert server.requests == []
 

@@ -7,7 +7,7 @@ import pytest
 from tests.requirements import requirement
 from tests.unit.fleet.seen import AT, a_task, a_workspace, an_agent, an_entry
 
-from fleet.coder.model import Workspace
+from fleet.coder.model import App, Workspace
 from fleet.handlers.show_agent import agent_view
 from fleet.seeing.fleet import is_going
 from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
@@ -21,6 +21,9 @@ from pallas_executor.agent_runtime import Turn
 WORKS = a_workspace(agents=(an_agent(("idle", "rests"), ("working", "Writing tests")),))
 RESTS = a_workspace(agents=(an_agent(("working", "Writing tests"), ("idle", "rests")),))
 STOPPED = a_workspace(transition="stop")
+DIED = a_workspace(
+    agents=(an_agent(apps=(App(slug="ccw", id="task-app", health="unhealthy"),)),), task_app_id="task-app"
+)
 
 
 @requirement("F-common-4")
@@ -42,6 +45,10 @@ STOPPED = a_workspace(transition="stop")
         (STOPPED, an_entry(a_task()), None, "offline", "Fix it"),
         (STOPPED, None, None, "offline", None),
         (WORKS.model_copy(update={"transition": "stop"}), None, None, "offline", None),
+        (DIED, None, None, "offline", None),
+        (DIED, None, "stable", "idle", None),
+        (DIED, an_entry(a_task()), None, "busy", "Fix it"),
+        (DIED, an_entry(a_task("failed")), None, "offline", None),
     ],
 )
 def test_the_status_follows_from_task_terminal_and_report(
@@ -65,6 +72,10 @@ def test_the_status_follows_from_task_terminal_and_report(
         ({"agents": ()}, "its workspace has no agent of Coder"),
         ({"agents": (an_agent(status="timeout"),)}, "the agent of its workspace is timeout"),
         ({"agents": (an_agent(lifecycle="starting"),)}, "its workspace is not ready (starting)"),
+        (
+            {"agents": DIED.agents, "task_app_id": "task-app"},
+            "its coding agent has ended or does not answer; restart its workspace in Coder",
+        ),
     ],
 )
 def test_an_agent_is_offline_for_a_reason(fields: dict[str, Any], why: str | None) -> None:

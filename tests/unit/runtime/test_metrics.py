@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from pallas_contracts.turns import TurnOutcome
-from pallas_runtime.metrics import AGENT, AgentSeries, EndedTurns, auth_failures
+from pallas_runtime.metrics import AGENT, MOST_AT_ZERO, AgentSeries, EndedTurns, auth_failures, count
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -47,6 +47,23 @@ def test_the_series_of_an_agent_begin_at_0_and_end_with_it(registry: CollectorRe
     agents.changed("t.a", None)
     assert series(registry) == {}
     assert registry.get_sample_value("c_total", {"team": "t", "agent": "b", "kind": "one"}) == 0.0
+
+
+def test_with_many_agents_the_series_of_the_others_begin_at_0_when_one_of_them_is_used(
+    registry: CollectorRegistry,
+) -> None:
+    agents = AgentSeries()
+    kept = agents.keep(Counter("c", "c", [*AGENT, "kind"], registry=registry), "one", "two")
+    for number in range(MOST_AT_ZERO):
+        agents.changed(f"t.{number}", "a definition")
+    agents.changed("t.a", "a definition")
+    agents.changed("t.b", "a definition")
+    assert series(registry) == {}
+    count(kept.of("t", "a", "one"))
+    assert series(registry) == {"one": 1.0, "two": 0.0}
+    assert registry.get_sample_value("c_total", {"team": "t", "agent": "b", "kind": "one"}) is None
+    agents.changed("t.b", None)
+    assert kept.of("t", "b", "one") is None
 
 
 def test_a_turn_is_counted_by_its_outcome_and_the_code_of_its_failure(registry: CollectorRegistry) -> None:

@@ -1,12 +1,15 @@
 """Runs a command as the admin of team-lifecycle, or of the console."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.paging import After, Limit, Page
 from pallas_cli.refused import WrongUsage
 from pallas_cli.waiting import shown
 
@@ -47,6 +50,23 @@ def run_at_console(url: str | None, data: Path, work: "Callable[[AdminApi], None
     where, password = find_address(url, data, "workspaces"), find_admin_password(data)
     with shown("asking the console"), admin_api(where, password, service="the console", root="api/v1") as api:
         work(api)
+
+
+def listed(app: typer.Typer) -> "Callable[[Callable[[], Callable[..., None]]], None]":
+    """Makes the command `list` of a function that imports what prints a page (`api`, `page`, `as_json`)."""
+
+    def add(load: "Callable[[], Callable[..., None]]") -> None:
+        @app.command("list", help=load.__doc__)
+        def list_all(
+            limit: Limit = None,
+            after: After = None,
+            url: LifecycleUrl = None,
+            data: Data = DEFAULT_DATA,
+            as_json: AsJson = False,
+        ) -> None:
+            run_as_admin(url, data, partial(load(), page=Page(limit, after), as_json=as_json))
+
+    return add
 
 
 def one_or_none(given: object, *, none: bool, what: str) -> None:

@@ -16,7 +16,7 @@ from pallas_cli.backup.restore import Restoring
 from pallas_cli.backup.store import open_store
 from pallas_cli.backup.target import Installation, running, stopped
 from pallas_cli.backup.verify import verify
-from pallas_cli.confirming import confirm_after
+from pallas_cli.confirming import confirm
 from pallas_cli.contexts import kept_in
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
@@ -50,7 +50,7 @@ class RestoreOptions:
         if found and not self.replace:
             raise Refused(*found, "the installation is not empty: pass --replace and --yes to lose it")
         if found:
-            confirm_after(found, "what the installation has is lost", yes=self.confirmed, as_json=as_json)
+            confirm("what the installation has is lost", yes=self.confirmed, as_json=as_json, after=found)
 
 
 async def restore(where: str, backup: str, identity: Path | None, options: RestoreOptions, *, as_json: bool) -> None:

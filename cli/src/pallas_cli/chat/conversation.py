@@ -41,7 +41,8 @@ class Conversation:
         except BaseException as error:
             await calls.__aexit__(type(error), error, None)
             if isinstance(error, CallFailed) and error.code == "unreachable":
-                raise CallFailed(f"cannot reach {self.url}: {error}", code=error.code) from error
+                why = f"the gateway at {self.url} does not answer; is `pallas up` running?"
+                raise CallFailed(why, code=error.code) from error
             raise
         self._calls = calls
         return self

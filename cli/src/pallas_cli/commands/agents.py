@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 
 @app.command()
 def validate(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Team folders.")],
     run: Annotated[bool, typer.Option("--run", help="Also make agents of fast-agent, which runs their code.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -67,7 +67,9 @@ def list_agents(
 
 @app.command()
 def show(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)],
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)
+    ],
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,

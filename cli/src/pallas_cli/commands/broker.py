@@ -57,7 +57,7 @@ def config(
 
 @app.command()
 def rotate(
-    user: Annotated[str, typer.Argument(help="Name of the user: its seed file without `.seed`.")],
+    user: Annotated[str, typer.Argument(metavar="USER", help="Name of the user: its seed file without `.seed`.")],
     out: Out,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +96,9 @@ def status(
 
 @app.command("step-down")
 def step_down(
-    stream: Annotated[str, typer.Argument(help="The stream, such as TURN_LOG, or KV_agents of a bucket.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream, such as TURN_LOG, or KV_agents of a bucket.")
+    ],
     to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,

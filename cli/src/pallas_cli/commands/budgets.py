@@ -56,16 +56,20 @@ def set_one(
     team: Team = None,
     caller: Caller = None,
     every: Every = None,
-    tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens; 0 allows none.")] = None,
-    money_per_day: Annotated[float | None, typer.Option(help="Money, in units of --currency.")] = None,
-    currency: Annotated[str, typer.Option(help="Currency of --money-per-day, that of the price table.")] = "USD",
+    tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens in a day; 0 allows none.")] = None,
+    money_per_day: Annotated[float | None, typer.Option(help="Money in a day, in --currency.")] = None,
+    currency: Annotated[
+        str,
+        typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR."),
+    ] = "USD",
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
-    from pallas_cli.costs.budgets import set_budget, whose_of
+    from pallas_cli.costs.budgets import check_limits, set_budget, whose_of
 
+    check_limits(tokens_per_day, money_per_day, currency)
     whose, limits = whose_of(team, caller, every), {"tokens_per_day": tokens_per_day, "money_per_day": money_per_day}
     run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency, as_json=as_json))
 

@@ -11,7 +11,9 @@ from pallas_cli.options import Token
 
 
 def chat(
-    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)],
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)
+    ],
     url: Annotated[
         str | None,
         typer.Option(

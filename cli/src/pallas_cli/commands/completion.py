@@ -8,7 +8,9 @@ import typer
 
 def completion(
     ctx: typer.Context,
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="The shell that is to read the script.")],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="The shell that is to read the script.")
+    ],
 ) -> None:
     """Print the completion script of a shell, to be read when it starts: eval "$(pallas completion bash)".
 

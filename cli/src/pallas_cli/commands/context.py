@@ -8,6 +8,7 @@ import typer
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.completing import complete_context
 from pallas_cli.confirming import Yes, confirm
+from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Contexts: the platforms that you work with, by name.")
 
@@ -76,7 +77,7 @@ def add(
 @app.command()
 def use(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of the context.", autocompletion=complete_context)
+        str | None, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=complete_context)
     ] = None,
     none: Annotated[
         bool, typer.Option("--none", help="Use no context: the data folder of `pallas up` decides.")
@@ -93,17 +94,17 @@ def use(
 
 
 @app.command("list")
-def list_contexts(as_json: AsJson = False) -> None:
+def list_contexts(limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
     """List contexts. The one in use has a star."""
     from pallas_cli.context.show import list_contexts
 
-    list_contexts(as_json=as_json)
+    list_contexts(Page(limit, after), as_json=as_json)
 
 
 @app.command()
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of the context. [default: what is used]")
+        str | None, typer.Argument(metavar="NAME", help="Name of the context. [default: what is used]")
     ] = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,

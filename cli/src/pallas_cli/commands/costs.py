@@ -2,20 +2,28 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
+from pallas_cli.moments import is_moment
 
 
 def costs(
-    by: Annotated[str, typer.Option(help="Add up by team, agent, caller, model or day.")] = "agent",
+    by: Annotated[
+        Literal["agent", "team", "caller", "model", "day"], typer.Option(help="By what calls are added up.")
+    ] = "agent",
     since: Annotated[
-        str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
+        str,
+        typer.Option(
+            help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.", callback=is_moment
+        ),
     ] = "7d",
-    until: Annotated[str | None, typer.Option(help="End of the period: a time span before now or a time.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="End of the period: a time span before now or a time.", callback=is_moment)
+    ] = None,
     team: Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)] = None,
     caller: Annotated[str | None, typer.Option(help="Only callers whose name contains this.")] = None,
     prices: Annotated[

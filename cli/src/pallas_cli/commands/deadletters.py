@@ -8,6 +8,7 @@ import typer
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
 from pallas_cli.confirming import Yes, confirm
+from pallas_cli.moments import is_moment
 from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
@@ -15,7 +16,10 @@ app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not
 Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Since = Annotated[
-    str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
+    str,
+    typer.Option(
+        help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.", callback=is_moment
+    ),
 ]
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="Name of the dead letter, as `list` shows it.")]
 
@@ -58,7 +62,7 @@ def show(
 @app.command()
 def retry(
     letter: Annotated[
-        str | None, typer.Argument(metavar="[LETTER]", help="Name of the dead letter, as `list` shows it.")
+        str | None, typer.Argument(metavar="LETTER", help="Name of the dead letter, as `list` shows it.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Retry all dead letters that match the options below.")] = False,
     team: Team = None,

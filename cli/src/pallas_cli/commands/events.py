@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.moments import is_moment
 
 app = typer.Typer(no_args_is_help=True, help="The recorded messages of all streams.")
 
@@ -29,7 +30,8 @@ class Speed(StrEnum):
 def tail(
     subject: Filter = ">",
     since: Annotated[
-        str | None, typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.")
+        str | None,
+        typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.", callback=is_moment),
     ] = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
@@ -44,9 +46,12 @@ def tail(
 @app.command()
 def replay(
     since: Annotated[
-        str, typer.Option(help="Start of the period: a time span before now (30m, 2h) or an ISO 8601 time.")
+        str,
+        typer.Option(
+            help="Start of the period: a time span before now (30m, 2h) or an ISO 8601 time.", callback=is_moment
+        ),
     ],
-    until: Annotated[str | None, typer.Option(help="End of the period. [default: now]")] = None,
+    until: Annotated[str | None, typer.Option(help="End of the period. [default: now]", callback=is_moment)] = None,
     subject: Filter = ">",
     speed: Annotated[
         Speed, typer.Option(help="Keep the original intervals, or publish without pauses.")

@@ -11,6 +11,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.kept_addresses import find_address
 from pallas_cli.options import GatewayUrl, Token
+from pallas_cli.paging import After, Limit, Page
 
 if TYPE_CHECKING:
     from pallas_cli.fleet.calls import FleetCalls
@@ -44,7 +45,16 @@ def _run[R](url: str | None, token: str | None, data: Path, work: "Callable[[Fle
 def _ask(
     url: str | None, token: str | None, data: Path, as_json: bool, tool: str, **arguments: object
 ) -> _Document | None:
-    """Call a tool, with its progress. Returns the answer to show; None: it was printed as JSON.
+    """Call a tool, with its progress. Returns the answer to show; None: it was printed as JSON."""
+    answer = _answer(url, token, data, tool, **arguments)
+    if as_json:
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        return None
+    return answer
+
+
+def _answer(url: str | None, token: str | None, data: Path, tool: str, **arguments: object) -> _Document:
+    """The answer of a tool, whose progress is shown.
 
     Raises:
         FleetRefused: the fleet refuses.
@@ -55,22 +65,22 @@ def _ask(
         with progress() as show:
             return await fleet.ask(tool, show=show, **arguments)
 
-    answer = _run(url, token, data, work)
-    if as_json:
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
-        return None
-    return answer
+    return _run(url, token, data, work)
 
 
 @app.command("list")
 def list_agents(
-    url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
+    limit: Limit = None,
+    after: After = None,
+    url: GatewayUrl = None,
+    token: Token = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """List coding agents with their status and task."""
     from pallas_cli.fleet.show import show_agents
 
-    if answer := _ask(url, token, data, as_json, "list_agents"):
-        show_agents(answer)
+    show_agents(_answer(url, token, data, "list_agents"), Page(limit, after), as_json=as_json)
 
 
 @app.command()
@@ -180,7 +190,7 @@ def projects(url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_D
 
 @app.command()
 def roles(
-    project: Annotated[str, typer.Argument(help="Project, as `pallas fleet projects` lists it.")],
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="Project, as `pallas fleet projects` lists it.")],
     url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
@@ -195,7 +205,7 @@ def roles(
 
 @app.command()
 def watch(
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Only this coding agent.")] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only this coding agent.")] = None,
     url: GatewayUrl = None,
     token: Token = None,
     nats: NatsUrl = None,

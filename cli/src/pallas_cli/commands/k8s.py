@@ -2,12 +2,15 @@
 
 import json
 import sys
+from collections.abc import Callable
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pallas_cli.broker import AsJson
+from pallas_cli.confirming import Yes, confirm
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.waiting import shown
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="The platform and its teams in a Kubernetes cluster.")
 
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Team folders.")]
 Manifests = Annotated[
     str,
     typer.Option(
@@ -40,6 +43,28 @@ Prune = Annotated[
 ]
 
 
+def _planner(
+    folders: Folders,
+    manifests: Manifests,
+    broker: Broker = None,
+    claim: Claims = None,
+    only_teams: OnlyTeams = False,
+    prune: Prune = False,
+    *,
+    cluster: bool = True,
+) -> "Planner":
+    from pallas_cli.k8s import kubectl
+    from pallas_cli.k8s.folders import read_folders
+    from pallas_cli.k8s.plan import Planner
+
+    if only_teams and prune:
+        raise WrongUsage("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
+    given = sys.stdin.read() if manifests == "-" else ""
+    teams = read_folders(folders, dict(_claim(each) for each in claim or ()))
+    get = kubectl.get if cluster else _nothing
+    return Planner(kubectl.read_manifests(manifests, given), teams, get, broker, prune, only_teams)
+
+
 @app.callback()
 def about() -> None:
     """The platform and its teams in a Kubernetes cluster."""
@@ -60,20 +85,25 @@ def render(
         print(yaml.safe_dump_all(objects, sort_keys=False, width=120), end="")
 
 
+def _planned(work: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of a plan in front of its own, which gets a planner in place of these."""
+
+    def command(**given: Any) -> None:
+        work(_planner(**{name: given.pop(name) for name in of_a_plan}), **given)
+
+    of_a_plan = {name: each for name, each in signature(_planner).parameters.items() if each.kind != each.KEYWORD_ONLY}
+    _, *own = signature(work).parameters.values()
+    command.__dict__["__signature__"] = Signature([*of_a_plan.values(), *own])
+    command.__name__, command.__doc__ = work.__name__, work.__doc__
+    return command
+
+
 @app.command()
-def diff(
-    folders: Folders,
-    manifests: Manifests,
-    broker: Broker = None,
-    claim: Claims = None,
-    only_teams: OnlyTeams = False,
-    prune: Prune = False,
-    as_json: AsJson = False,
-) -> None:
+@_planned
+def diff(planner: "Planner", as_json: AsJson = False) -> None:
     """Print what `apply` would change in the cluster. Exit code 1 if anything, 2 if that cannot be told."""
     from pallas_cli.k8s import apply
 
-    planner = _planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)
     try:
         with shown("asking the cluster"):
             changes = apply.preview(planner)
@@ -84,15 +114,8 @@ def diff(
 
 
 @app.command("apply")
-def apply_all(
-    folders: Folders,
-    manifests: Manifests,
-    broker: Broker = None,
-    claim: Claims = None,
-    only_teams: OnlyTeams = False,
-    prune: Prune = False,
-    as_json: AsJson = False,
-) -> None:
+@_planned
+def apply_all(planner: "Planner", yes: Yes = False, as_json: AsJson = False) -> None:
     """Bring the cluster to what manifests and team folders say. The same again changes nothing.
 
     Brokers take up new users by themselves, workers a changed folder. A team that is pruned keeps its users until its
@@ -100,36 +123,17 @@ def apply_all(
     """
     from pallas_cli.k8s import apply
 
-    planner = _planner(folders, manifests, broker, claim, only_teams=only_teams, prune=prune)
+    with shown("asking the cluster"):
+        plan = planner.plan()
+    if plan.gone:
+        confirm(f"teams leave the cluster ({', '.join(plan.gone)})", yes=yes, as_json=as_json)
     done = list[str]()
     with shown("changing the cluster"):
-        for text in apply.carry_out(planner):
+        for text in apply.carry_out(plan, only_teams=planner.only_teams):
             done += text.splitlines()
             print("" if as_json else text, end="", flush=True)
     if as_json:
         print(json.dumps({"done": done}, indent=2))
-
-
-def _planner(
-    folders: list[Path],
-    manifests: str,
-    broker: Path | None,
-    claims: list[str] | None,
-    *,
-    cluster: bool = True,
-    only_teams: bool = False,
-    prune: bool = False,
-) -> "Planner":
-    from pallas_cli.k8s import kubectl
-    from pallas_cli.k8s.folders import read_folders
-    from pallas_cli.k8s.plan import Planner
-
-    if only_teams and prune:
-        raise WrongUsage("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
-    given = sys.stdin.read() if manifests == "-" else ""
-    teams = read_folders(folders, dict(_claim(each) for each in claims or ()))
-    get = kubectl.get if cluster else _nothing
-    return Planner(kubectl.read_manifests(manifests, given), teams, get, broker, prune, only_teams)
 
 
 def _claim(given: str) -> tuple[str, str]:

@@ -1,32 +1,26 @@
 """`pallas keys`: the keys that sign JWTs."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin.run import LifecycleUrl, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, listed, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
-from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys of team JWTs and per-turn JWTs.")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key (`kid`), as `list` shows it.")]
 
 
-@app.command("list")
-def list_keys(
-    limit: Limit = None,
-    after: After = None,
-    url: LifecycleUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
+@listed(app)
+def list_keys() -> Callable[..., None]:
     """List keys, oldest first, with their purpose and state."""
     from pallas_cli.admin.keys import show_keys
 
-    run_as_admin(url, data, partial(show_keys, page=Page(limit, after), as_json=as_json))
+    return show_keys
 
 
 @app.command()
@@ -41,7 +35,9 @@ def show(key: Key, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json:
 def create(
     purpose: Annotated[
         Literal["team", "turn"],
-        typer.Argument(help="team: Pallas signs team JWTs with it. turn: Daedalus signs per-turn JWTs with it."),
+        typer.Argument(
+            metavar="PURPOSE", help="team: Pallas signs team JWTs with it. turn: Daedalus signs per-turn JWTs with it."
+        ),
     ],
     algorithm: Annotated[
         Literal["HS256", "EdDSA"] | None, typer.Option(help="Signature algorithm. [default: team-lifecycle's setting]")

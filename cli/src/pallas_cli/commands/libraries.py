@@ -19,7 +19,9 @@ SEARCH_HELP = help_of("Address of library-search.", "library_search")
 SearchUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help=SEARCH_HELP)]
 Library = Annotated[str, typer.Argument(metavar="LIBRARY", help="Uid of the library.")]
 User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="Role of the user on the library.")]
+Role = Annotated[
+    Literal["owner", "manager", "reader"], typer.Argument(metavar="ROLE", help="Role of the user on the library.")
+]
 
 
 @app.command("list")
@@ -79,7 +81,7 @@ def rename(
 @app.command()
 def move(
     library: Library,
-    workspace: Annotated[str | None, typer.Argument(metavar="[WORKSPACE]", help="Id of the workspace.")] = None,
+    workspace: Annotated[str | None, typer.Argument(metavar="WORKSPACE", help="Id of the workspace.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Remove it from its workspace: no team can read it.")] = False,
     url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
@@ -109,7 +111,7 @@ def delete(
 
 @app.command()
 def members(
-    library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only members of this library.")] = None,
+    library: Annotated[str | None, typer.Argument(metavar="LIBRARY", help="Only members of this library.")] = None,
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only memberships of this user.")] = None,
     limit: Limit = None,
     after: After = None,
@@ -157,7 +159,7 @@ def revoke(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with all their files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files, or folders with all their files.")],
     library: Annotated[str, typer.Option(metavar="UID", help="Library that gets the documents.")],
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection of the library.")] = "default",
     url: SearchUrl = None,

@@ -14,12 +14,16 @@ def rpc(
     agent: Annotated[
         str,
         typer.Argument(
-            help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.", autocompletion=complete_agent
+            metavar="AGENT",
+            help="Agent, as NAME or TEAM/NAME. Data agents are of the team `data`.",
+            autocompletion=complete_agent,
         ),
     ],
-    function: Annotated[str, typer.Argument(help="Function of a data agent, or tool of any other agent.")],
+    function: Annotated[
+        str, typer.Argument(metavar="FUNCTION", help="Function of a data agent, or tool of any other agent.")
+    ],
     arguments: Annotated[
-        str, typer.Argument(metavar="[JSON]", help="Input: a JSON object, or - to read it from standard input.")
+        str, typer.Argument(metavar="JSON", help="Input: a JSON object, or - to read it from standard input.")
     ] = "{}",
     task: Annotated[
         str | None,
@@ -37,7 +41,7 @@ def rpc(
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the whole response on one line: result or error, and meta.")
+        bool, typer.Option("--json", help="Print the whole response on one line: result and meta.")
     ] = False,
 ) -> None:
     """Call a function of an agent by JSON-RPC and print its result as JSON. Exit code 1 on an error."""
@@ -59,9 +63,8 @@ def rpc(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     error = response.get("error")
-    if as_json:
-        print(json.dumps(response, ensure_ascii=False))
-        raise typer.Exit(1 if error else 0)
     if error:
-        raise Refused(f"{error['message']} ({error['code']})")
-    print(json.dumps(response["result"], indent=2, ensure_ascii=False))
+        word = error.get("data", {}).get("code")
+        raise Refused(f"{error['message']} ({error['code']})", word=word, details=response)
+    shape = None if as_json else 2
+    print(json.dumps(response if as_json else response["result"], indent=shape, ensure_ascii=False))

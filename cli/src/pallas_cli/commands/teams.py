@@ -1,15 +1,15 @@
 """`pallas teams`: teams at team-lifecycle, their JWTs and their workspaces."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import LifecycleUrl, one_or_none, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, listed, one_or_none, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.completing import complete_registered_team
 from pallas_cli.confirming import Yes, confirm
-from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWTs and their workspaces.")
 
@@ -19,18 +19,12 @@ Team = Annotated[
 ]
 
 
-@app.command("list")
-def list_teams(
-    limit: Limit = None,
-    after: After = None,
-    url: LifecycleUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
+@listed(app)
+def list_teams() -> Callable[..., None]:
     """List teams with their workspaces, deleted teams too."""
     from pallas_cli.admin.teams import show_teams
 
-    run_as_admin(url, data, partial(show_teams, page=Page(limit, after), as_json=as_json))
+    return show_teams
 
 
 @app.command()
@@ -90,9 +84,7 @@ def delete(
 @app.command()
 def workspaces(
     team: Team,
-    workspace: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKSPACE...", help="Ids of the workspaces.")
-    ] = None,
+    workspace: Annotated[list[str] | None, typer.Argument(metavar="WORKSPACE", help="Ids of the workspaces.")] = None,
     none: Annotated[
         bool, typer.Option("--none", help="Pause the team: it can read nothing, and its JWT stays valid.")
     ] = False,

@@ -64,7 +64,7 @@ def create(
 @app.command()
 def libraries(
     token: Token,
-    library: Annotated[list[str] | None, typer.Argument(metavar="LIBRARY...", help="Uids of the libraries.")] = None,
+    library: Annotated[list[str] | None, typer.Argument(metavar="LIBRARY", help="Uids of the libraries.")] = None,
     none: Annotated[bool, typer.Option("--none", help="The token can read nothing.")] = False,
     url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,

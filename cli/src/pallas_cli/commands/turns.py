@@ -22,6 +22,7 @@ from pallas_cli.commands.turn_options import (
 from pallas_cli.commands.turns_replay import replay
 from pallas_cli.completing import complete_turn
 from pallas_cli.confirming import Yes, confirm
+from pallas_cli.moments import is_moment
 from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
@@ -30,7 +31,10 @@ app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 @app.command("list")
 def list_turns(
     since: Annotated[
-        str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
+        str,
+        typer.Option(
+            help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.", callback=is_moment
+        ),
     ] = "1h",
     until: Until = None,
     team: Team = None,
@@ -160,7 +164,8 @@ def tail(
     conversation: Conversation = None,
     task: Task = None,
     since: Annotated[
-        str | None, typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.")
+        str | None,
+        typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.", callback=is_moment),
     ] = None,
     until: Until = None,
     nats: NatsUrl = None,
@@ -192,7 +197,7 @@ def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
 def reconcile(
     turns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TURN]...", help="Ids of the turns to decide about.", autocompletion=complete_turn),
+        typer.Argument(metavar="TURN", help="Ids of the turns to decide about.", autocompletion=complete_turn),
     ] = None,
     decide: Annotated[
         str | None,

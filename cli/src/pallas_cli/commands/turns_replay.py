@@ -1,6 +1,5 @@
 """`pallas turns replay`: one turn, which is followed, or many."""
 
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,7 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.commands.turn_options import Caller, Conversation, Since, Task, Team, TurnNames, Until
-from pallas_cli.confirming import Yes
-from pallas_cli.plain_text import print_plain
+from pallas_cli.confirming import Yes, confirm
 
 if TYPE_CHECKING:
     from pallas_bus.transport.connection import Bus
@@ -95,8 +93,5 @@ def _replay_one(
     try:
         on(partial(again, confirmed=yes))
     except Unconfirmed as question:
-        if as_json or not sys.stdin.isatty():
-            raise
-        print_plain(f"{question.lines[0]}.", err=True)
-        typer.confirm("Execute it again?", abort=True, err=True)
+        confirm("its side effects may be repeated", yes=False, as_json=as_json, after=question.lines)
         on(partial(again, confirmed=True))

@@ -26,8 +26,8 @@ def up(
         typer.Option(
             min=1024,
             max=65000,
-            help="Port of the registry. The gateway uses +20, the servers use +30 and up. Dedicated ports of agents do "
-            "not depend on it: the demo team's are 23031 to 23033.",
+            help="Port of the registry. The gateway uses +20, the servers use +30 and up. Dedicated ports of agents "
+            "move by as much: those of the demo team are +1 to +3.",
         ),
     ] = 23030,
     auth: Annotated[

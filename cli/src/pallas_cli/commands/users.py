@@ -1,31 +1,25 @@
 """`pallas users`: the owners of opaque tokens."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import LifecycleUrl, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, listed, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
-from pallas_cli.paging import After, Limit, Page
 
 app = typer.Typer(no_args_is_help=True, help="Users, the owners of opaque tokens.")
 
 User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
-@app.command("list")
-def list_users(
-    limit: Limit = None,
-    after: After = None,
-    url: LifecycleUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
+@listed(app)
+def list_users() -> Callable[..., None]:
     """List users and whether they are active."""
     from pallas_cli.admin.users import show_users
 
-    run_as_admin(url, data, partial(show_users, page=Page(limit, after), as_json=as_json))
+    return show_users
 
 
 @app.command()

@@ -13,7 +13,7 @@ from pallas_cli.paging import After, Limit, Page
 app = typer.Typer(no_args_is_help=True, help="Workspaces of the console, and the teams attached to them.")
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id of the workspace, or its name.")]
-Instances = Annotated[list[str], typer.Argument(metavar="INSTANCE...", help="Ids of instances, or their names.")]
+Instances = Annotated[list[str], typer.Argument(metavar="INSTANCE", help="Ids of instances, or their names.")]
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pallas_cli.contexts import ADDRESSES, Contexts, active, kept_in, setting
 from pallas_cli.kept_addresses import source_of
+from pallas_cli.paging import Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
@@ -27,16 +28,17 @@ _SECRETS = {
 type Row = dict[str, str | None]
 
 
-def list_contexts(*, as_json: bool) -> None:
-    """Print all contexts."""
+def list_contexts(page: Page, *, as_json: bool) -> None:
+    """Print a page of contexts, by name."""
     contexts = Contexts.read()
+    names = page.cut(sorted(contexts.named), str)
     if as_json:
-        rows = [{"context": name, "current": name == contexts.current, **each} for name, each in contexts.named.items()]
+        rows = [{"context": name, "current": name == contexts.current, **contexts.named[name]} for name in names]
         print(json.dumps(rows, indent=2))
     elif not contexts.named:
         print_plain("There are no contexts; `pallas context add` makes one.")
     else:
-        print_table(("", "context", "platform"), (_cells(contexts, name) for name in sorted(contexts.named)))
+        print_table(("", "context", "platform"), (_cells(contexts, name) for name in names))
 
 
 def _cells(contexts: Contexts, name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Sets, shows and deletes budgets: what teams and callers may spend on models in a day."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -57,16 +58,26 @@ def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
     return Whose("every", every)
 
 
+def check_limits(tokens_per_day: int | None, money_per_day: float | None, currency: str) -> None:
+    """Check what the options of a budget say.
+
+    Raises:
+        WrongUsage: there is no limit, or the currency is none.
+    """
+    if tokens_per_day is None and money_per_day is None:
+        raise WrongUsage("pass --tokens-per-day, --money-per-day or both")
+    if not re.fullmatch("[A-Z]{3}", currency):
+        raise WrongUsage(f"--currency {currency!r} is not three capital letters such as EUR")
+
+
 async def set_budget(
     bus: Bus, *, whose: Whose, tokens_per_day: int | None, money_per_day: float | None, currency: str, as_json: bool
 ) -> None:
     """Set a budget in place of the one before, and warn if its money is in a currency that nothing is paid in.
 
     Raises:
-        Refused: the budget is invalid, or has no limit.
+        Refused: the budget is invalid.
     """
-    if tokens_per_day is None and money_per_day is None:
-        raise WrongUsage("pass --tokens-per-day, --money-per-day or both")
     try:
         budget = granted_budget(
             kind=whose.kind,

@@ -47,8 +47,7 @@ def execute(
     try:
         response = _post(url, request, token)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        raise NotReachable(f"the gateway at {gateway} cannot be reached: {reason}") from error
+        raise NotReachable(f"the gateway at {gateway} does not answer; is `pallas up` running?") from error
     try:
         answer = response.json()
     except ValueError:

@@ -18,6 +18,8 @@ type Document = dict[str, Any]
 type Show = Callable[[str], None]
 
 ENDPOINT = "/teams/fleet/mcp/fleet"
+_STEP = "fleet/"
+"""What progress begins with that tells a step of a tool (`fleet/find: started`), not what the tool says."""
 
 
 class FleetRefused(Refused):
@@ -40,7 +42,7 @@ class FleetCalls:
         """
 
         async def told(progress: Progress) -> None:
-            if show is not None and progress.message:
+            if show is not None and progress.message and not progress.message.startswith(_STEP):
                 show(progress.message)
 
         given = {name: value for name, value in arguments.items() if value is not None}

@@ -1,15 +1,21 @@
 """Prints what the fleet answers, as tables and lines."""
 
+import json
 from collections.abc import Sequence
 
 from pallas_cli.fleet.calls import Document
+from pallas_cli.paging import Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import plain_line, print_plain
 
 
-def show_agents(answer: Document) -> None:
-    """Agents with their status."""
-    rows = [(it["name"], it["status"], it["current_task"] or "-") for it in answer["agents"]]
+def show_agents(answer: Document, page: Page, *, as_json: bool) -> None:
+    """A page of agents with their status."""
+    agents = list(page.cut(answer["agents"], lambda agent: agent["name"]))
+    if as_json:
+        print(json.dumps({**answer, "agents": agents}, indent=2, ensure_ascii=False))
+        return
+    rows = [(it["name"], it["status"], it["current_task"] or "-") for it in agents]
     _table(("agent", "status", "task"), rows, "agents")
 
 

@@ -19,16 +19,15 @@ def preview(planner: Planner) -> str:
     return gone + kubectl.diff(plan.objects)
 
 
-def carry_out(planner: Planner) -> Iterator[str]:
+def carry_out(plan: Plan, *, only_teams: bool) -> Iterator[str]:
     """Change the cluster, and tell what is done.
 
     Teams that leave do so first, since their workers need their users until they have ended.
     """
-    plan = planner.plan()
     for team in plan.gone:
         yield from _remove(team, plan)
     yield kubectl.apply(plan.objects)
-    if not planner.only_teams:
+    if not only_teams:
         yield from _forget_old_migrations(plan)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pallas_cli.stack.ports import DEFAULT_BASE
+
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
@@ -15,7 +17,7 @@ class StackOptions:
     workers: int = 1
     gateways: int = 1
     slots: int | None = None
-    port_base: int = 23030
+    port_base: int = DEFAULT_BASE
     auth: bool = True
     servers: frozenset[str] = frozenset()
     ready_file: Path | None = None

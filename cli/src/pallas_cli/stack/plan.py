@@ -66,6 +66,7 @@ class Plan:
 
     `demo_agents` are the demo's data agents. They have no bearer, so they are started only while none is asked for.
     `fast_agent` are the folders, by team, that need a worker with fast-agent, and `fast_agent_python` is its Python.
+    `agent_port_offset` is added to the dedicated ports of agents.
     """
 
     data: Path
@@ -86,6 +87,7 @@ class Plan:
     data_pool_port: int
     fleet: FleetSide
     demo_agents: bool = False
+    agent_port_offset: int = 0
     fast_agent: Mapping[str, Path] = field(default_factory=dict[str, Path])
     fast_agent_python: Path | None = None
     auth: AuthSide | None = None

@@ -43,6 +43,7 @@ def make_plan(
     _require_binaries(options, nats, redis, postgres)
     redis_url = external.redis or (redis.url if redis else None)
     postgres_url = external.postgres or (postgres.url if postgres else None)
+    agents = {port + ports.of_agents for team in teams for port in team.ports}
     foreign = {team.name: team.folder for team in teams if team.fast_agent}
     plan = Plan(
         data=data,
@@ -54,7 +55,8 @@ def make_plan(
         postgres_url=postgres_url,
         teams=tuple(team.folder for team in teams),
         registry_port=ports.registry,
-        gateway_ports=tuple(ports.gateways(options.gateways, {port for team in teams for port in team.ports})),
+        gateway_ports=tuple(ports.gateways(options.gateways, agents)),
+        agent_port_offset=ports.of_agents,
         demo=DemoServers.at(ports) if demo else None,
         workers=options.workers,
         slots=options.slots,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pallas_cli.refused import Refused
 
 LOOPBACK = "127.0.0.1"
+DEFAULT_BASE = 23030
 _HIGHEST = 65535
 _given = deque[int](maxlen=1000)
 """Recently returned ports. Their processes may bind them only seconds later."""
@@ -18,6 +19,11 @@ class Ports:
     """The fixed ports of a stack. Probe ports of services without a public port are ephemeral and not included."""
 
     base: int
+
+    @property
+    def of_agents(self) -> int:
+        """What is added to the dedicated ports of agents, so that they move with the base."""
+        return self.base - DEFAULT_BASE
 
     @property
     def registry(self) -> int:

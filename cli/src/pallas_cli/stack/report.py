@@ -9,6 +9,10 @@ from rich.table import Table
 
 from pallas_cli.stack.plan import Plan
 from pallas_cli.team_folders import TeamSummary
+from pallas_cli.typed import typed
+
+_PROGRAM = Path("docs/examples/headlines.cst")
+"""In a checkout; an installed `pallas` has no examples."""
 
 
 def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> None:
@@ -27,18 +31,19 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
     agent = next((agent for team in teams for agent in team.agents), "AGENT")
     gateway = plan.gateway_urls[0]
     steps = [
-        ("talk to an agent", f"uv run --frozen pallas chat {agent} --url {gateway}"),
+        ("talk to an agent", f"{typed()} chat {agent} --url {gateway}"),
         ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
-        ("check a team folder", f"uv run --frozen pallas agents validate {teams[0].folder if teams else 'DIR'}"),
+        ("check a team folder", f"{typed()} agents validate {teams[0].folder if teams else 'DIR'}"),
     ]
     if plan.demo_agents:
         call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}' --url {gateway}"""
-        steps.append(("call a data agent", f"uv run --frozen pallas rpc {call}"))
-        run = f"docs/examples/headlines.cst --input symbol=AAPL --url {plan.pipelines_url}"
-        steps.append(("run a pipeline", f"uv run --frozen pallas pipelines run {run}"))
-    steps.append(("list coding agents", f"uv run --frozen pallas fleet list --url {gateway}"))
+        steps.append(("call a data agent", f"{typed()} rpc {call}"))
+    if plan.demo_agents and _PROGRAM.exists():
+        run = f"{_PROGRAM} --input symbol=AAPL --url {plan.pipelines_url}"
+        steps.append(("run a pipeline", f"{typed()} pipelines run {run}"))
+    steps.append(("list coding agents", f"{typed()} fleet list --url {gateway}"))
     if plan.auth is not None:
-        steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list --data {plan.data}"))
+        steps.append(("list teams and their workspaces", f"{typed()} teams list --data {plan.data}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
         console.print(f"  {what}:", style="dim")
@@ -49,7 +54,7 @@ def show_console(console: Console, url: str, link: str | None, data: Path) -> No
     """Print the address of the console, with a link that logs in once."""
     console.print("\nConsole, in a browser:", style="bold")
     console.print(f"  {link or url}", markup=False, highlight=False, soft_wrap=True)
-    another = f"  This link logs in once. Another one: uv run --frozen pallas console --data {data}"
+    another = f"  This link logs in once. Another one: {typed()} console --data {data}"
     if link is not None:
         console.print(another, style="dim", markup=False, highlight=False, soft_wrap=True)
 

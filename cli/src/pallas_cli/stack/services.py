@@ -64,6 +64,7 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         own = {
             "PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or url,
             "PALLAS_AGENT_PORTS": "true",
+            "PALLAS_AGENT_PORT_OFFSET": str(plan.agent_port_offset),
             "PALLAS_RESERVED_PORTS": ",".join(map(str, reserved)),
             "PALLAS_REQUEST_STATE_KEY": kept_secret(plan.data, "request-state"),
         }

@@ -13,7 +13,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_cli.confirming import confirm_after
+from pallas_cli.confirming import confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.counts import counts_text, turns_text, whose_lines
 from pallas_cli.turns.selection import ENDED, UNDER_WAY, Selection, select
@@ -37,7 +37,7 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     lines = [f"{turns_text(len(turns))} to cancel{states}", *whose_lines(turns)]
     if over := len(found) - len(turns):
         lines.append(f"  left out, ended already: {over}")
-    confirm_after(lines, "these turns are cancelled", yes=confirmed or not turns, as_json=as_json)
+    confirm("these turns are cancelled", yes=confirmed or not turns, as_json=as_json, after=lines)
     await for_each(turns, lambda turn: _cancel(bus, turn), at_once=_AT_ONCE)
     ended = await _outcomes(bus, turns)
     if as_json:
@@ -84,7 +84,7 @@ async def forget_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
     lines = [f"{turns_text(len(turns))} to forget", *whose_lines(turns)]
     if under_way:
         lines.append(f"  left out, they wait or run (cancel them first): {len(under_way)}")
-    confirm_after(lines, "the content of these turns is erased", yes=confirmed or not turns, as_json=as_json)
+    confirm("the content of these turns is erased", yes=confirmed or not turns, as_json=as_json, after=lines)
     erased = await for_each(turns, lambda turn: erase_content(bus, turn.ref), at_once=_AT_ONCE)
     if as_json:
         rows = [erased_row(turn.turn_id, each) for turn, each in zip(turns, erased, strict=True)]

@@ -12,7 +12,7 @@ from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import choose_replays
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
-from pallas_cli.confirming import confirm_after
+from pallas_cli.confirming import confirm
 from pallas_cli.keep_key import find_keep_key
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
@@ -48,7 +48,7 @@ async def replay_many(bus: Bus, selection: Selection, wish: Wish) -> None:
     turns = await select(bus, _failed_by_default(selection), ENDED)
     choice = await choose_replays(bus, turns, model=wish.model, operator=OPERATOR)
     confirmed = wish.confirmed or not choice.turns
-    confirm_after(preview_of(choice, wish.rate), "these turns are executed again", yes=confirmed, as_json=wish.as_json)
+    confirm("these turns are executed again", yes=confirmed, as_json=wish.as_json, after=preview_of(choice, wish.rate))
     key = find_keep_key(wish.data) if any(turn.turn_id in choice.sealed for turn in choice.turns) else None
     many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model, key))
     run = ReplayRun(bus, many, len(choice.turns))

@@ -33,7 +33,7 @@ async def confirmed_plan(
     try:
         plan.check(confirmed=confirmed)
     except Conflict as error:
-        raise Unconfirmed(f"{error.message}. Pass --yes to confirm") from error
+        raise Unconfirmed(error.message) from error
     return plan
 
 

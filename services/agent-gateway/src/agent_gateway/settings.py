@@ -36,6 +36,7 @@ class GatewaySettings(Settings):
         None, description="JWK Set with the public keys of callers that sign their requests to /rpc"
     )
     agent_ports: bool = Field(True, description="bind the dedicated ports of agents, where they are free")
+    agent_port_offset: int = Field(0, ge=-65_535, le=65_535, description="added to the dedicated port of every agent")
     reserved_ports: Ports = Field((), description="ports of other services on this host, which no agent gets")
     max_agent_ports: int = Field(
         1000, ge=1, description="dedicated ports of all agents, and at most a quarter of the files that may be open"

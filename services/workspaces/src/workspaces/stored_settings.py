@@ -11,6 +11,7 @@ from workspaces.settings import WorkspacesSettings
 from workspaces.tables import Setting
 
 _KEY = "global"
+_STORED = select(Setting.value).where(Setting.key == _KEY)
 HISTORY_SHARE, HISTORY_MESSAGES, HISTORY_BYTES = 0.7, 40, 200_000
 
 
@@ -27,7 +28,7 @@ def default_settings(settings: WorkspacesSettings) -> SettingsView:
 
 async def stored_settings(session: AsyncSession, defaults: SettingsView) -> SettingsView:
     """The settings that hold now."""
-    stored = await session.scalar(select(Setting.value).where(Setting.key == _KEY)) or {}
+    stored = await session.scalar(_STORED) or {}
     known = {name: value for name, value in stored.items() if name in SettingsView.model_fields}
     return SettingsView.model_validate({**defaults.model_dump(), **known})
 

@@ -1,4 +1,4 @@
-"""Metrics of calls: those that were refused, and the turns that are followed."""
+"""Metrics of calls: those that became turns or were refused, and the turns that are followed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,10 +23,15 @@ class CallMetrics:
     turns: EndedTurns
     in_flight: Gauge
     _budget_used: Gauge
+    _turns_accepted: ByAgent[Counter]
     _calls_refused: ByAgent[Counter]
     _events_relayed: ByAgent[Counter]
     _turns_joined: ByAgent[Counter]
     _streams_resumed: ByAgent[Counter]
+
+    def turn_accepted(self, request: TurnRequested) -> None:
+        """Count a turn that is in its queue."""
+        count(self._turns_accepted.of(request.team, request.agent))
 
     def call_refused(self, team: str, agent: str, refusal: Refusal) -> None:
         """Count a call that was refused."""
@@ -67,6 +72,7 @@ def make_call_metrics(registry: CollectorRegistry) -> CallMetrics:
             ["team"],
             registry=registry,
         ),
+        by_agent("pallas_turns_accepted", "Turns that were put into their queue"),
         agents.keep(refused, *REFUSED_FOR),
         _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
         _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),

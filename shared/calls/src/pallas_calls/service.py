@@ -159,6 +159,8 @@ class Calls:
         submitted = await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
             self.metrics.call_refused(request.team, request.agent, submitted)
+        elif not submitted.joined:
+            self.metrics.turn_accepted(request)
         return submitted
 
     async def _admit_and_submit(

@@ -359,12 +359,12 @@ class HandedBack(LogEvent):
 class Answered(ContentEvent):
     """Content: what a call answered (an entry of the journal). Later attempts do not make that call again.
 
-    `call` is the place of the call in the turn. Of an agent with a model, `2` is its second model call, `2.1` the
-    first tool call of that response, and `2.1.1` the first model call of a sub-agent that is called there. With fast-
-    agent, `w1` is the first agent that a workflow calls, and `planner/1` a call of an agent that is no tool. A
-    function's steps are numbered in their order. `basis` says what was called: a digest of the agent, or the name of a
-    step. `answer` is JSON as text; `stowed` is its claim check if it is too big for a message. An entry with neither
-    is a gap: the answer could not be kept.
+    `call` is the place of the call in the turn. Of an agent with a model, `2` is its second model call, `2.1` the first
+    tool call of that response, and `2.1.1` the first model call of a sub-agent that is called there. With fast-agent,
+    `w1` is the first agent that a workflow calls, and `planner/1` a call of an agent that is no tool. A function's
+    steps are numbered in their order. `basis` says what was called: a digest of the agent, or the name of a step.
+    `answer` is JSON as text; `stowed` is its claim check if it is too big for a message. An entry with neither is a
+    gap: the answer could not be kept.
     """
 
     type: Literal["answered"] = "answered"

@@ -19,7 +19,7 @@ from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 from pallas_executor.agent_runtime import Failed
-from pallas_executor.journal import NO_JOURNAL, Journal, read_journal
+from pallas_executor.journal import NO_JOURNAL, Journal, LoggedTurn
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
@@ -117,9 +117,10 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
     Raises:
         Unavailable: the broker does not answer.
     """
+    logged = LoggedTurn(claimant.bus, claimant.ref)
 
     async def judge(attempt: int) -> _Judged:
-        return await _judge(claimant.bus, claimant.ref, definition, attempt)
+        return _judge(await logged.journal(attempt), definition)
 
     with tracer.start_as_current_span("claim_turn"):
         return await _claim(claimant, _Judged(), judge)
@@ -198,8 +199,7 @@ async def _may_live(claimant: Claimant, worker: str) -> bool:
     return worker != claimant.worker and await kv.get(claimant.bus, WORKERS, worker=worker) is not None
 
 
-async def _judge(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: int) -> _Judged:
-    journal = await read_journal(bus, ref, attempt)
+def _judge(journal: Journal, definition: AgentDefinition) -> _Judged:
     unknown = [tool for tool in journal.unknown.values() if journal.behind_gap or not tool.tell_model]
     if unknown:
         tool, ended = unknown[-1], "stopped" if journal.handed_back else "lost"

@@ -85,20 +85,33 @@ class LoggedAttempt:
                 self.events.update({event.seq: event for event in batch.events})
 
 
-async def read_journal(bus: Bus, ref: TurnRef, before: int) -> Journal:
-    """The journal for attempt `before`. Its claim need not be stored yet; if it is, no earlier attempt can add to it.
+@dataclass(frozen=True)
+class LoggedTurn:
+    """What the log has of a turn. Reading it again reads only what was added since."""
 
-    Raises:
-        Unavailable: the broker does not answer.
-    """
-    kinds = (ref.on(contract.template) for contract in (TURN_CLAIM, TURN_EVENT, TURN_CONTENT))
-    found = await asyncio.gather(*(read_all(bus, TURN_LOG.name, subject) for subject in kinds))
-    attempts = logged_attempts(sorted((record for records in found for record in records), key=lambda it: it.seq))
-    for attempt in attempts:
-        for number, event in attempt.events.items():
-            if isinstance(event, Answered):
-                attempt.events[number] = await _whole(bus, ref, event)
-    return fold_journal(attempts, before)
+    bus: Bus
+    ref: TurnRef
+    _known: dict[str, list[Record]] = field(default_factory=dict[str, list[Record]])
+
+    async def journal(self, before: int) -> Journal:
+        """The journal for attempt `before`. If its claim is stored already, no earlier attempt can add to it.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        kinds = (self.ref.on(contract.template) for contract in (TURN_CLAIM, TURN_EVENT, TURN_CONTENT))
+        found = await asyncio.gather(*(self._read(subject) for subject in kinds))
+        attempts = logged_attempts(sorted((record for records in found for record in records), key=lambda it: it.seq))
+        for attempt in attempts:
+            for number, event in attempt.events.items():
+                if isinstance(event, Answered):
+                    attempt.events[number] = await _whole(self.bus, self.ref, event)
+        return fold_journal(attempts, before)
+
+    async def _read(self, subject: str) -> list[Record]:
+        known = self._known.setdefault(subject, [])
+        known += await read_all(self.bus, TURN_LOG.name, subject, after=known[-1].seq if known else 0)
+        return known
 
 
 def logged_attempts(records: Iterable[Record]) -> list[LoggedAttempt]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim_state
+from pallas_bus.turnlog.claims import last_position
 from pallas_bus.turnlog.queue import ACK_WAIT, Delivery
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
@@ -102,7 +102,7 @@ class Running:
             Unavailable: the broker does not answer; the call may be repeated.
         """
         for running in list(self.turns.values()):
-            if not running.task.done() and (await claim_state(bus, running.ref)).seq > running.fence:
+            if not running.task.done() and await last_position(bus, running.ref) > running.fence:
                 running.stop()
 
     async def send_in_progress(self) -> None:

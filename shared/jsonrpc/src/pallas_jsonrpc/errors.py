@@ -1,4 +1,7 @@
-"""The errors of JSON-RPC 2.0 (section 5.1) and of the contract for data agents (`data-agent-pool.md`, section 6.2)."""
+"""The errors of JSON-RPC 2.0 (section 5.1) and of the contract for data agents (`data-agent-pool.md`, section 6.2).
+
+The text below a code is its meaning in docs/rpc.md.
+"""
 
 from typing import Literal
 
@@ -6,17 +9,21 @@ from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
 
 PARSE_ERROR = -32700
+"""The body is no JSON; `data.reason` says where."""
 INVALID_REQUEST = -32600
+"""It is no request, or a batch that is empty or too long; `data.reason` says why."""
 METHOD_NOT_FOUND = -32601
+"""There is no such method, agent or function. `data.known` has names that the caller can use."""
 INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-
+"""Parameters are missing or malformed, or the input does not fit: `data.faults` has each field with the reason."""
 AGENT_ERROR = -32000
-"""The agent's function failed."""
+"""The agent's function failed. The message is its own."""
 UNREACHABLE = -32001
-"""The agent could not be reached or did not answer in time."""
+"""The agent could not be reached or did not answer in time. Also: no data-agent pool is running."""
 NOT_ALLOWED = -32003
-"""The caller is unknown, or may not do this."""
+"""The caller is unknown, or may not do this, such as register over another owner's agent."""
+INTERNAL_ERROR = -32603
+"""Something in Pallas went wrong."""
 
 type RequestId = str | int | float | None
 

@@ -1,4 +1,7 @@
-"""The schema of the files of a team folder, field by field; `docs/team-folder.md` describes it for authors.
+"""The schema of the files of a team folder, field by field.
+
+The text below a field is its meaning in the tables of `docs/team-folder.md`, which `make gen` writes. "Default:" says
+what holds without the field, where that is no value.
 
 Only single fields are checked here; rules about several fields are in `rules`. A field that is part of a definition has
 the same bounds there, so a folder without faults makes a definition that can be read. Messages must not hold values.
@@ -120,117 +123,192 @@ class CapabilitiesSection(Section):
     """`model_capabilities`."""
 
     vision: bool = False
+    """Whether the model can see. An agent without vision answers images with `vision_required`."""
     context_window: Count | None = None
+    """Size of the model's context window, in tokens. Default: unknown."""
     max_output_tokens: Count | None = None
+    """Tokens of an answer, at most. Default: unknown."""
 
 
 class AllowSection(Section):
     """`agents.<key>.allow`."""
 
     types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = Field(default=(), max_length=FEW)
+    """Every caller of these types. A `peer` is a caller without a bearer."""
     teams: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
+    """Registered teams with these ids."""
     tokens: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
+    """Opaque tokens with these ids."""
 
 
 class CallerBudgetSection(Section):
     """`budget.per_caller`."""
 
     tokens_per_day: _Tokens | None = None
+    """Input and output tokens in a day (UTC); 0 allows none. Default: no limit."""
     money_per_day: _Money | None = None
+    """Money in a day, in units of `currency`. Default: no limit."""
 
 
 class BudgetSection(CallerBudgetSection):
     """`budget`."""
 
     currency: Currency = "USD"
+    """Three capital letters: the currency of the price table."""
     per_caller: CallerBudgetSection | None = None
+    """The same two limits for each caller of the team. Default: no limit."""
 
 
 class ToolSection(Section):
     """`agents.<key>.tools.<server/tool>`."""
 
     retry: Literal["safe", "unsafe"]
+    """Whether the tool may be called again when a worker was lost before it answered. `unsafe` holds even if the agent
+    or the tool itself says otherwise."""
 
 
 class AgentSection(Section):
     """`agents.<key>`."""
 
     kind: Literal["llm", "function", "fast-agent"] | None = None
+    """`llm`: a model with an instruction. `function`: the tools of a Python module, without a model. `fast-agent`: an
+    agent of [fast-agent](#teams-of-fast-agent). Default: `llm`; `fast-agent` for an agent with a `module` or a `card`
+    and no instruction."""
     module: str | None = None
+    """Kinds `function` (required) and `fast-agent`: a Python file of the folder (`numbers.py`) or a dotted name
+    (`my_team.numbers`)."""
     card: str | None = None
+    """Kind `fast-agent`: the file of an agent card, in place of a `module`."""
     agent: str | None = None
+    """Kind `fast-agent`: name of the agent in the module. Default: the one with this agent's name, else the module's
+    default."""
     port: AgentPort | None = None
+    """A dedicated port, not reserved at the gateway (`PALLAS_RESERVED_PORTS`) and unique over all folders that are
+    hosted together (per `host`)."""
     title: Line | None = None
+    """Display name. Default: the agent's name."""
     description: Text = ""
+    """One line for people and for agents that may call this one."""
     version: Version | None = None
+    """Version of this agent. Default: the team's."""
     icon: Url | None = None
+    """Address of an icon; may be relative."""
     depends_on: tuple[str, ...] = Field(default=(), max_length=MANY)
+    """Agents of this team with a model that it can call as tools (a function: with `ctx.call_agent`); no cycles."""
     servers: tuple[str, ...] = Field(default=(), max_length=MANY)
+    """Names from `mcp.servers` that it can use (a function: with `ctx.call_tool`)."""
     model: Model | None = None
+    """Kinds `llm` and `fast-agent`: `offline`, `openai.NAME`, `anthropic.NAME` or `generic.NAME`. One of
+    `fast-agent` uses it if its source names none. Default: `default_model`."""
     model_capabilities: CapabilitiesSection | None = None
+    """Kinds `llm` and `fast-agent`: what its model can do; replaces all of the default. Default: those of the
+    configuration."""
     instruction: str | None = None
+    """Kind `llm`: the system prompt. Default: empty."""
     instruction_file: str | None = None
+    """Kind `llm`: a UTF-8 file of the folder with the system prompt, used unchanged; not together with `instruction`.
+    """
     max_iterations: Count = 20
+    """Kinds `llm` and `fast-agent`: calls of the model in one run of the agent."""
     turn_timeout: Seconds = 600.0
+    """Seconds that a turn may take, over all its attempts."""
     queue_timeout: Seconds = 120.0
+    """Seconds that a turn may wait with no worker before the agent counts as failed."""
     max_concurrency: Count | None = None
+    """Turns that run at a time, over all workers. Default: no limit."""
     max_queued: Count = 1000
+    """Turns that may wait, at most half of them of one caller; more are refused as `busy`."""
     max_attempts: Count = 3
+    """How many workers a turn may lose; those that drain do not count."""
     max_rate: PerSecond | None = None
+    """Turns a second; more are refused as `busy`. Default: no limit."""
     max_rate_per_caller: PerSecond | None = None
+    """Turns a second of one caller; more are refused as `busy`. Default: no limit."""
     grace: Seconds = 30.0
+    """Seconds that a turn goes on after its caller has left, when the caller had sent an idempotency key."""
     keep_failed: Span | None = None
+    """How long what a failed turn of this agent was asked is kept. Default: the team's."""
     retry: Literal["safe", "unsafe"] = "unsafe"
+    """`safe`: its tools (and, of a function, its steps and side effects) may be called again if a worker was lost
+    before they answered; see [below](#tools-that-were-under-way)."""
     on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
+    """Kind `llm`: `tell_model` goes on when a tool was under way that may not be called again, and tells the model."""
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection], max_length=MANY)
+    """What holds for single tools, by `server/tool`."""
     allow: AllowSection | None = None
+    """Who may use the agent; see [below](#allow). Default: everybody."""
 
 
 class AgentsFile(Section):
     """`agents.yaml`."""
 
     name: Name | None = None
+    """The team's name; no two folders hosted together share one. Default: the folder's name, in small letters and with
+    hyphens."""
     version: Version = "0.0.0"
+    """Version of the folder. An older one never replaces a newer one."""
     host: str | None = None
+    """The host to which dedicated ports belong."""
     namespace: Domain = "local.pallas"
+    """With the agent's name it identifies the agent in the registry."""
     registry_port: Port | None = None
+    """Accepted for compatibility with existing folders. No agent may use the same port."""
     team_id: Uuid | None = None
+    """The [registered team](glossary.md#team) that the folder belongs to."""
     budget: BudgetSection | None = None
+    """What the team may spend on models in a [day](costs.md#budgets). Default: no limit."""
     keep_failed: Span | None = None
+    """How long what a failed turn was asked is kept for a replay; see [below](#keep_failed). Default: not longer than
+    other content."""
     agents: dict[str, AgentSection]
+    """The agents by name (characters as for `name`; not `get_health` or `send_message`)."""
 
 
 class ProviderSection(Section):
     """`openai`, `anthropic`, `generic`: one for each of `PROVIDERS`."""
 
     base_url: SecretStr | None = None
+    """Address of the API. `generic` needs one. Default: the provider's."""
     api_key: SecretStr | None = None
+    """Key of the API. `generic` and any provider with a `base_url` may do without. Default: `OPENAI_API_KEY` or
+    `ANTHROPIC_API_KEY` of the environment, unless there is a `base_url`."""
 
 
 class ServerSection(Section):
     """`mcp.servers.<name>`."""
 
     transport: Literal["http", "stdio"] | None = None
+    """How it is reached. Default: `http` with a `url`, `stdio` with a `command`."""
     url: SecretStr | None = None
+    """http: address of the Streamable HTTP endpoint."""
     headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """http: sent with every request; one line of ASCII each."""
     command: SecretStr | None = None
+    """stdio: the program."""
     args: tuple[SecretStr, ...] = ()
+    """stdio: its arguments."""
     env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """stdio: variables added to its environment."""
     cwd: SecretStr | None = None
+    """stdio: its working directory, relative to the team folder. Default: the team folder."""
 
 
 class McpSection(Section):
     """`mcp`."""
 
     servers: dict[str, ServerSection] = Field(default_factory=dict[str, ServerSection])
+    """Downstream MCP servers by name: 1 to 64 of `A-Z a-z 0-9 _ -`."""
 
 
 class ConfigFile(Section):
     """`fastagent.config.yaml`, with `fastagent.secrets.yaml` laid on it."""
 
     default_model: Model | None = None
+    """The model of agents that name none."""
     model_capabilities: CapabilitiesSection | None = None
+    """Capabilities of that model; published in the registry only when configured."""
     mcp: McpSection = McpSection()
+    """Downstream MCP servers."""
 
     def provider(self, name: str) -> ProviderSection | None:
         """The section of a provider; None when there is none."""

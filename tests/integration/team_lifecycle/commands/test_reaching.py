@@ -77,7 +77,7 @@ async def test_an_invalid_id_is_refused_by_every_command(pallas: Pallas, name: s
 
 @pytest.mark.parametrize("words", IRREVOCABLE, ids=" ".join)
 async def test_irrevocable_commands_need_yes_without_a_terminal(pallas: Pallas, words: tuple[str, ...]) -> None:
-    sentence = f"{IRREVOCABLE[words]}. This cannot be undone: pass --yes to confirm"
+    sentence = f"to confirm that {IRREVOCABLE[words]}, pass --yes: it cannot be undone"
     assert await pallas.refused(*words, code=2) == [f"pallas: {sentence}"]
     [document] = await pallas.refused(*words, "--json", code=2)
     assert json.loads(document) == {"code": "usage", "message": sentence, "details": {}}
@@ -109,6 +109,6 @@ async def test_on_a_terminal_an_irrevocable_command_runs_only_after_y(
         env={**os.environ, **pallas.environ},
     )
     _, err = await process.communicate()
-    assert f"team {team} is deleted. This cannot be undone.\nContinue? [y/N]:" in err.decode()
+    assert f"If you continue, team {team} is deleted. It cannot be undone.\nContinue? [y/N]:" in err.decode()
     assert process.returncode == (0 if done else 1)
     assert (await pallas.done("teams", "show", team, "--json")).json["active"] is not done

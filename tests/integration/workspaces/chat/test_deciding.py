@@ -98,19 +98,20 @@ async def test_a_question_is_answered_once(talk: Talk, harper: Agent) -> None:
     async with talk.following() as stream:
         sent = await talk.send()
         work = await harper.next()
-        asking = asyncio.create_task(work.ask("What is your name?", "name"))
+        asking = asyncio.create_task(work.ask("What is your name?", "surname", "name"))
         shown = (await stream.until("message", id=sent["reply_id"], status="asking")).data["question"]
         assert shown["message"] == "What is your name?"
-        assert list(shown["requested_schema"]["properties"]) == ["name"]
-        for content in ({}, {"name": 3}, None):
+        assert list(shown["requested_schema"]["properties"]) == ["surname", "name"]
+        for content in ({}, {"surname": "Lovelace", "name": 3}, None):
             refused = await talk.post(sent["reply_id"], "answer", action="accept", content=content)
             assert (refused.status_code, refused.json()["field"]) == (422, "content"), refused.text
         stale = await talk.post(sent["reply_id"], "answer", action="decline", question_id="another one")
         assert (stale.status_code, stale.json()["code"]) == (409, "answered")
-        body = {"action": "accept", "content": {"name": "Ada"}, "question_id": shown["id"]}
+        content = {"surname": "Lovelace", "name": "Ada"}
+        body = {"action": "accept", "content": content, "question_id": shown["id"]}
         answers = await asyncio.gather(*(talk.post(sent["reply_id"], "answer", **body) for _ in range(3)))
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
-        assert await soon(asking) == {"action": "accept", "content": {"name": "Ada"}}
+        assert await soon(asking) == {"action": "accept", "content": content}
         await work.answer("Hello, Ada!")
         await stream.until("message", id=sent["reply_id"], status="answered")
     assert harper.executed == ["hello"]

@@ -10,8 +10,9 @@ from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent
 
+from pallas_postgres.engine import writing
 from workspaces.chat import reading
-from workspaces.chat.locking import changing, lock_conversation
+from workspaces.chat.locking import lock_conversation
 from workspaces.tables import REVISIONS, ChatMessage
 
 
@@ -97,7 +98,7 @@ async def test_revisions_are_in_the_order_of_commits(lab: Lab, talk: Talk, harpe
     sent = await talk.send()
     engine = lab.service.parts.engine
     async with talk.following() as stream:
-        async with changing(engine) as session:
+        async with writing(engine) as session:
             await lock_conversation(session, talk.conversation)
             early = {"revision": REVISIONS.next_value(), "content": "changed"}
             await session.execute(update(ChatMessage).where(ChatMessage.id == sent["message_id"]).values(early))

@@ -87,7 +87,7 @@ async def test_rotate_makes_a_jwt_that_is_revealed_as_text_after_a_confirmation(
     instance = await register(pallas, world, "Kottos")
     old = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
     assert await pallas.refused("instances", "rotate", "Kottos", code=2) == [
-        "pallas: the current JWT of instance Kottos becomes invalid. This cannot be undone: pass --yes to confirm"
+        "pallas: to confirm that the current JWT of instance Kottos becomes invalid, pass --yes: it cannot be undone"
     ]
     rotated = await pallas.done("instances", "rotate", "Kottos", "--yes")
     assert rotated.out.endswith(f"Reveal it with:\n  pallas instances reveal {instance}\n")
@@ -104,7 +104,7 @@ async def test_rotate_makes_a_jwt_that_is_revealed_as_text_after_a_confirmation(
 async def test_delete_retires_the_team(pallas: Pallas, world: World) -> None:
     instance = await register(pallas, world, "Kottos")
     [line] = await pallas.refused("instances", "delete", "Kottos", code=2)
-    assert line.startswith("pallas: instance Kottos and its team are deleted. ")
+    assert line.startswith("pallas: to confirm that instance Kottos and its team are deleted, pass --yes")
     result = await pallas.done("instances", "delete", "Kottos", "--yes")
     assert result.out == f"Deleted instance {instance} (Kottos). Mnemosyne is told to delete its team.\n"
     await world.until_quiet()

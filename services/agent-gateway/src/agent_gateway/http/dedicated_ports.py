@@ -61,7 +61,8 @@ class DedicatedPorts:
             await asyncio.gather(*self._releasing)
 
     async def _reconcile(self) -> None:
-        wanted = {key: definition.port for key, definition in self.catalogue.items() if definition.port}
+        asked = {key: definition.port for key, definition in self.catalogue.items() if definition.port}
+        wanted = {key: self.limits.moved(port) for key, port in asked.items()}
         chosen = self.limits.choose(wanted, {key for key, port in self.bound.items() if wanted.get(key) == port})
         self._log_refused({key: port for key, port in wanted.items() if key not in chosen})
         self._logged.intersection_update(chosen.items())
@@ -75,7 +76,7 @@ class DedicatedPorts:
         """Log once for each team and reason that ports are refused, not once for each agent."""
         agents: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for key, port in refused.items():
-            reason = "reserved for another service" if port in self.limits.reserved else "more than the gateway allows"
+            reason = self.limits.refusal(port) or "more than the gateway allows"
             agents[key.partition(".")[0], reason].append(key)
         for team, reason in sorted(agents.keys() - self._refused):
             keys = agents[team, reason]

@@ -10,14 +10,27 @@ from agent_gateway.settings import GatewaySettings
 _FILES_PER_PORT = 4
 """Of so many files that the process may open, one may be a dedicated port."""
 
+_PORTS = range(1024, 65536)
+
 
 @dataclass(frozen=True, slots=True)
 class PortLimits:
-    """`most` ports in all, `most_per_team` of one team, and none that is `reserved`."""
+    """`most` ports in all, `most_per_team` of one team, and none that is `reserved`. `offset` is added to each."""
 
     most: int
     most_per_team: int
     reserved: frozenset[int] = frozenset()
+    offset: int = 0
+
+    def moved(self, port: int) -> int:
+        """The port to bind instead of the one in a definition."""
+        return port + self.offset
+
+    def refusal(self, port: int) -> str | None:
+        """Why a port is never bound; None if it may be."""
+        if port in self.reserved:
+            return "reserved for another service"
+        return None if port in _PORTS else "no port from 1024 to 65535, with the offset of this gateway"
 
     def choose(self, wanted: Mapping[str, int], bound: Collection[str]) -> dict[str, int]:
         """The ports to bind of those wanted, by `{team}.{agent}`.
@@ -26,7 +39,7 @@ class PortLimits:
         """
         teams: defaultdict[str, list[tuple[bool, str]]] = defaultdict(list)
         for key, port in wanted.items():
-            if port not in self.reserved:
+            if self.refusal(port) is None:
                 teams[key.partition(".")[0]].append((key not in bound, key))
         ranked = [
             (rank, *waiting)
@@ -42,4 +55,5 @@ def limits_of(settings: GatewaySettings) -> PortLimits:
     most = settings.max_agent_ports
     if files != resource.RLIM_INFINITY:
         most = min(most, max(1, files // _FILES_PER_PORT))
-    return PortLimits(most, settings.max_agent_ports_per_team, frozenset(settings.reserved_ports))
+    reserved = frozenset(settings.reserved_ports)
+    return PortLimits(most, settings.max_agent_ports_per_team, reserved, settings.agent_port_offset)

@@ -90,17 +90,16 @@ class Coder:
         except Conflict as error:
             raise Conflict(f"A workspace named {name!r} already exists.", code="name_taken") from error
 
-    async def start_build(self, workspace_id: str, transition: str, *, orphan: bool = False) -> str:
-        """Start, stop or delete a workspace; returns the id of the build. `orphan`: leave what it had in the cloud.
+    async def start_build(self, workspace_id: str, transition: str) -> str:
+        """Start, stop or delete a workspace; returns the id of the build.
 
         Raises:
             Conflict: another build is under way (`build_active`).
             NotFound: there is no such workspace any more.
             Rejected: Coder does not allow it.
         """
-        body = {"transition": transition} | ({"orphan": True} if orphan else {})
         path = f"api/v2/workspaces/{segment(workspace_id)}/builds"
-        return (await self._rest.post(path, body, _BUILD, taken="build_active")).id
+        return (await self._rest.post(path, {"transition": transition}, _BUILD, taken="build_active")).id
 
     async def cancel_build(self, build_id: str) -> None:
         """Cancel a build that is under way. One that has ended stays as it is."""

@@ -141,7 +141,8 @@ class Workspace(_Read):
     @property
     def ended(self) -> bool:
         """Whether the program of its coding agent does not answer any more, as Coder finds."""
-        return any(app.health == "unhealthy" and app.statuses for agent in self.agents for app in agent.apps)
+        apps = (app for agent in self.agents for app in agent.apps)
+        return any(app.health == "unhealthy" and (app.statuses or app.id == self.task_app_id) for app in apps)
 
     @property
     def reported(self) -> AppStatus | None:

@@ -54,7 +54,7 @@ class Rest:
         if base is None or not self.http.has_token:
             missing = "PALLAS_CODER_URL" if base is None else "PALLAS_CODER_TOKEN"
             raise Unavailable(f"Coder is not configured: {missing} is not set.", code=CODE, reason="not_configured")
-        return Peer("Coder", CODE, str(base).rstrip("/"))
+        return Peer("Coder", CODE)
 
     @asynccontextmanager
     async def within(self) -> AsyncGenerator[None]:

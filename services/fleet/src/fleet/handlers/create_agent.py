@@ -53,7 +53,7 @@ class CreateAgent:
             Unavailable: Coder does not answer, or could not provision the workspace.
         """
         check_name(name)
-        check_text("spec", spec, LONGEST_SPEC)
+        spec = check_text("spec", spec, LONGEST_SPEC)
         began = ctx.now()
         await ctx.side_effect("create")
         try:

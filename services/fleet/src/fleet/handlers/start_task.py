@@ -43,7 +43,7 @@ class StartTask:
                 it began.
             Unavailable: Coder or the agent's terminal does not answer.
         """
-        check_text("task_description", description, LONGEST_DESCRIPTION)
+        description = check_text("task_description", description, LONGEST_DESCRIPTION)
         task = await self.give(turn, name, description)
         shown = task_view(task)
         keys = ("id", "agent_name", "summary", "created_at")

@@ -9,12 +9,13 @@ _UNSEEN = "CZ"
 """Categories of characters that show nothing: a terminal takes a prompt of them for an empty one."""
 
 
-def check_text(field: str, text: str, longest: int) -> None:
-    """Refuse what cannot be typed.
+def check_text(field: str, text: str, longest: int) -> str:
+    """Return the text as it is typed, with a line feed at the end of each line.
 
     Raises:
         Rejected: it is empty, too long, or has control characters.
     """
+    text = text.replace("\r\n", "\n")
     if not any(unicodedata.category(letter)[0] not in _UNSEEN for letter in text):
         raise Rejected(f"{field} must not be empty.", field=field)
     if len(text) > longest:
@@ -26,3 +27,4 @@ def check_text(field: str, text: str, longest: int) -> None:
                 "be typed.",
                 field=field,
             )
+    return text

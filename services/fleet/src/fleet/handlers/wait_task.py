@@ -46,7 +46,7 @@ class WaitTask:
             Unavailable: Coder, the broker or the agent's terminal does not answer.
         """
         if (answer := _answer(turn)) is not None and turn.request_state is not None:
-            check_text(_ANSWER, answer, LONGEST_DESCRIPTION)
+            answer = check_text(_ANSWER, answer, LONGEST_DESCRIPTION)
             _, asked = await self._find(name, turn.request_state, 0.0)
             return _view(await self.starting.give(turn, name, answer, behind=asked.number))
         entry, task = await self._find(name, wanted, seconds)

@@ -16,11 +16,10 @@ class NotSent(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Somebody who is called: `name` in sentences, `code` of the errors, `origin` as people write the address."""
+    """Somebody who is called: `name` in sentences, `code` of the errors. Callers are told no addresses."""
 
     name: str
     code: str
-    origin: str
 
     @property
     def kind(self) -> str:
@@ -30,12 +29,11 @@ class Peer:
     def away(self, reason: str, why: str, *, sent: bool = True) -> Unavailable:
         """The error for an answer that does not come. `why` ends the sentence."""
         kind = Unavailable if sent else NotSent
-        message = f"{self.name} does not answer at {self.origin}: {why}."
-        return kind(message, code=self.code, reason=reason, status=None)
+        return kind(f"{self.name} does not answer: {why}.", code=self.code, reason=reason, status=None)
 
     def unusable(self, reason: str, why: str, *, status: int | None = None) -> Unavailable:
         """The error for an answer that came and is of no use. `why` follows the name."""
-        return Unavailable(f"{self.name} at {self.origin} {why}.", code=self.code, reason=reason, status=status)
+        return Unavailable(f"{self.name} {why}.", code=self.code, reason=reason, status=status)
 
 
 _WORDS: tuple[tuple[type[BaseException], str, str], ...] = (

@@ -26,7 +26,6 @@ class _Held:
     holding: AbstractContextManager[Callable[[Claimed], None]]
     taken: Callable[[Claimed], None]
     position: int = 0
-    worker: str | None = None
 
 
 @dataclass
@@ -61,12 +60,7 @@ class WatchWorkers:
             if held.turn_id == message.turn_id and position > held.position:
                 held.position = position
                 if isinstance(message.claim, Claimed):
-                    held.worker = message.claim.worker
                     held.taken(message.claim)
-
-    def worker_of(self, turn_id: str) -> str | None:
-        """The replica that has a task, as far as it is known here."""
-        return next((held.worker for held in self._held.values() if held.turn_id == turn_id), None)
 
     async def read(self, *, everything: bool = False) -> None:
         """Read the claims that were not heard: this process was not there, or the notification was lost.
@@ -81,5 +75,4 @@ class WatchWorkers:
         claims = await last_claims(self.bus, [task_ref(held.turn_id) for held in unheard])
         for held in unheard:
             if (claim := claims.get(held.turn_id)) is not None and held.position == known[held.turn_id]:
-                held.worker = claim.worker
                 held.taken(claim)

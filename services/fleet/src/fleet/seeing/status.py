@@ -13,7 +13,8 @@ type AgentStatus = Literal["busy", "idle", "offline"]
 def why_offline(workspace: Workspace) -> str | None:
     """Why an agent cannot work; None: it can."""
     if workspace.running:
-        return None
+        ended = "its coding agent has ended or does not answer; restart its workspace in Coder"
+        return ended if workspace.ended else None
     job, under_way = workspace.job_status, workspace.job_status in ("pending", "running")
     match workspace.transition:
         case "start" if job == "failed":
@@ -53,9 +54,11 @@ def has_to_be_asked(workspace: Workspace, entry: FleetAgent | None) -> bool:
 def fold(workspace: Workspace, entry: FleetAgent | None, working: Working) -> tuple[AgentStatus, str | None]:
     """The status of an agent and what it works on. A terminal that does not answer leaves it to what Coder says."""
     task, reported = task_of(entry), workspace.reported
-    reports = reported is not None and reported.state == "working" and not workspace.ended
+    ended = workspace.ended and working is None
+    reports = reported is not None and reported.state == "working" and not ended
     busy = task is not None or working == "running" or (working is None and reports)
-    status = "offline" if not workspace.running else "busy" if busy else "idle"
+    off = not workspace.running or (ended and task is None)
+    status = "offline" if off else "busy" if busy else "idle"
     if task is not None:
         return status, task.summary
     return status, (reported.message or None) if reported is not None and reports and status == "busy" else None

@@ -1,5 +1,6 @@
 """A client of AgentAPI (its OpenAPI document 0.12.1)."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -13,6 +14,9 @@ from fleet.reaching.reading import read_json, read_part
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 LARGEST_EVENT = 4 * 1024 * 1024
+_AT_HAND = 0.001
+"""An event for which it takes longer had still to come."""
+
 _BUSY = "waiting for user input"
 _BAD_HOST = b"Invalid host header"
 _BLANK = "must not be empty"
@@ -78,6 +82,8 @@ _EVENTS: dict[str, TypeAdapter[Any]] = {
 class Terminal:
     """The terminal at `url`, which ends with a slash. `whose` names it in errors.
 
+    Once an event has come, others collect for `together` seconds: an agent that draws a spinner sends ten a second.
+
     Every method raises:
         Unavailable: it cannot be reached, or answers nonsense (`terminal_unavailable`).
     """
@@ -85,6 +91,7 @@ class Terminal:
     http: Http
     url: httpx2.URL
     whose: str
+    together: float = 0.25
 
     async def status(self) -> Literal["running", "stable"]:
         """Whether the agent works."""
@@ -125,15 +132,20 @@ class Terminal:
 
         Events of other kinds and unreadable ones are left out.
         """
-        peer = self._peer()
+        peer, clock = self._peer(), asyncio.get_running_loop().time
         answer = await self.http.stream(peer, self._at("events"))
         try:
             if not self.http.has_events(answer):
                 raise _refused(peer, answer.status_code)
+            asked = clock()
             async for event in httpx2.EventSource(answer, max_event_size=LARGEST_EVENT):
+                came = clock() - asked > _AT_HAND
                 known = _EVENTS.get(event.event)
                 if known is not None and (read := read_part(known, event.data)) is not None:
                     yield read
+                if came:
+                    await asyncio.sleep(self.together)
+                asked = clock()
         except httpx2.TransportError:
             return
         finally:
@@ -166,8 +178,7 @@ class Terminal:
         return self.url.join(path)
 
     def _peer(self) -> Peer:
-        origin = f"{self.url.scheme}://{self.url.netloc.decode()}"
-        return Peer(f"The terminal of {self.whose}", "terminal_unavailable", origin)
+        return Peer(f"The terminal of {self.whose}", "terminal_unavailable")
 
 
 def _refused(peer: Peer, status: int) -> Unavailable:

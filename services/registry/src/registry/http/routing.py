@@ -26,7 +26,12 @@ type Parameter = Annotated[str | None, Query()]
 
 def make_http(listing: Callable[[], Listing]) -> Cors:
     """Return the ASGI application; `listing` is called for every request."""
-    app = FastAPI(title="Pallas registry", version="0.1", docs_url=None, redoc_url=None)
+    return Cors(make_app(listing))
+
+
+def make_app(listing: Callable[[], Listing]) -> FastAPI:
+    """The routes."""
+    app = FastAPI(title="Pallas registry", version="0.1", docs_url=None, redoc_url=None, telemetry={"tracing": False})
 
     @app.get("/.well-known/mcp/server.json", summary="All agents")
     async def list_agents(request: Request) -> Response:
@@ -69,7 +74,7 @@ def make_http(listing: Callable[[], Listing]) -> Cors:
 
     app.add_exception_handler(PallasError, _pallas_error)
     app.add_exception_handler(HTTPException, _http_error)
-    return Cors(app)
+    return app
 
 
 def _find(listing: Listing, name: str) -> Listed:

@@ -64,7 +64,14 @@ def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None)
 
 def make_app(parts: Parts) -> FastAPI:
     """The routes. The state of a request must have `who`."""
-    app = FastAPI(title="Pallas team lifecycle", version="0.1", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Pallas team lifecycle",
+        version="0.1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False},
+    )
     app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(RequireAccount(SERVICE_ACCOUNT))])
     app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(RequireAccount(ADMIN_ACCOUNT))])
     app.include_router(_public_router(parts))

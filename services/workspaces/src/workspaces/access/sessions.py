@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
@@ -19,6 +19,9 @@ from workspaces.tables import Session
 LIVES = timedelta(days=30)
 """A session ends when it was not used for so long."""
 PROLONGED_EVERY = timedelta(days=1)
+_FOUND = select(Session.digest, Session.account, Session.csrf, Session.expires_at).where(
+    Session.digest == bindparam("of"), Session.expires_at > func.now()
+)
 _LONGEST = 200
 _RETRY_SECONDS = 2.0
 
@@ -60,12 +63,9 @@ class Sessions:
         """The session of a cookie, which lives on from now."""
         if not token or len(token) > _LONGEST:
             return None
-        wanted = select(Session.digest, Session.account, Session.csrf, Session.expires_at).where(
-            Session.digest == digest_of(token), Session.expires_at > func.now()
-        )
         async with postgres_errors(), self._engine.connect() as connection:
             await connection.execution_options(isolation_level="AUTOCOMMIT")
-            found = (await connection.execute(wanted)).one_or_none()
+            found = (await connection.execute(_FOUND, {"of": digest_of(token)})).one_or_none()
             if found is None:
                 return None
             if found.expires_at < utc_now() + LIVES - PROLONGED_EVERY:

@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import asking
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
+
+_ONE = select(PallasInstance.agents, PallasInstance.agent_token_encrypted).where(
+    PallasInstance.id == bindparam("instance")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Targets:
         Raises:
             Unavailable: Postgres is not there.
         """
-        async with reading(self._engine) as session:
+        async with asking(self._engine) as session:
             rows = (await session.scalars(select(PallasInstance))).all()
         return [agent for row in rows for agent in self._agents(row)]
 
@@ -62,16 +66,16 @@ class Targets:
             PallasError: the instance's token cannot be read.
             Unavailable: Postgres is not there.
         """
-        async with reading(self._engine) as session:
-            row = await session.get(PallasInstance, instance_id)
+        async with asking(self._engine) as session:
+            row = (await session.execute(_ONE, {"instance": instance_id})).one_or_none()
         for agent in row.agents if row is not None else ():
             if row is not None and agent["server_id"] == server_id:
-                return self._target(agent["url"], self._token(row))
+                return self._target(agent["url"], self._token(row.agent_token_encrypted))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
     def _agents(self, row: PallasInstance) -> Iterator[Agent]:
         try:
-            token, readable = self._token(row), True
+            token, readable = self._token(row.agent_token_encrypted), True
         except PallasError:
             token, readable = None, False
         stored: dict[str, Any]
@@ -82,6 +86,5 @@ class Targets:
     def _target(self, url: str, token: str | None) -> Target:
         return Target(reached(url, self._origins), token)
 
-    def _token(self, row: PallasInstance) -> str | None:
-        sealed = row.agent_token_encrypted
+    def _token(self, sealed: str | None) -> str | None:
         return self._vault.open(sealed) if sealed is not None else self._default

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import Text, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Denied, Rejected, Unavailable
@@ -31,6 +31,34 @@ class Chosen:
     model: Model
 
 
+_ATTACHED = (
+    select(
+        PallasInstance.name,
+        AgentConnection.pallas_instance_id,
+        AgentConnection.server_id,
+        AgentConnection.title,
+        AgentConnection.vision,
+        AgentConnection.context_window,
+        AgentConnection.max_output_tokens,
+    )
+    .join(
+        Assignment,
+        (Assignment.workspace_id == AgentConnection.workspace_id)
+        & (Assignment.pallas_instance_id == AgentConnection.pallas_instance_id),
+    )
+    .join(PallasInstance, PallasInstance.id == AgentConnection.pallas_instance_id)
+    .where(
+        AgentConnection.workspace_id == bindparam("workspace"),
+        AgentConnection.server_id == bindparam("server"),
+        AgentConnection.pallas_instance_id
+        == func.coalesce(bindparam("instance", type_=Text), AgentConnection.pallas_instance_id),
+    )
+    .order_by(PallasInstance.name)
+    .with_for_update(of=Assignment, key_share=True, read=True)
+)
+"""Built once, since each message needs it."""
+
+
 async def choose_agent(session: AsyncSession, workspace_id: str, wanted: Wanted) -> Chosen:
     """The agent that is meant. Its team stays attached until the end of the transaction.
 
@@ -38,28 +66,15 @@ async def choose_agent(session: AsyncSession, workspace_id: str, wanted: Wanted)
         Denied: it is not attached to the workspace (`agent_not_attached`).
         Rejected: several teams have such an agent (`ambiguous_agent`).
     """
-    attached = (
-        select(AgentConnection, PallasInstance.name)
-        .join(
-            Assignment,
-            (Assignment.workspace_id == AgentConnection.workspace_id)
-            & (Assignment.pallas_instance_id == AgentConnection.pallas_instance_id),
-        )
-        .join(PallasInstance, PallasInstance.id == AgentConnection.pallas_instance_id)
-        .where(AgentConnection.workspace_id == workspace_id, AgentConnection.server_id == wanted.server_id)
-        .order_by(PallasInstance.name)
-        .with_for_update(of=Assignment, key_share=True, read=True)
-    )
-    if wanted.instance_id is not None:
-        attached = attached.where(AgentConnection.pallas_instance_id == wanted.instance_id)
-    found = (await session.execute(attached)).all()
+    named = {"workspace": workspace_id, "server": wanted.server_id, "instance": wanted.instance_id}
+    found = (await session.execute(_ATTACHED, named)).all()
     if not found:
         raise Denied("the agent is not attached to this workspace", code="agent_not_attached")
     if len(found) > 1:
-        teams = ", ".join(f"{name} ({agent.pallas_instance_id})" for agent, name in found)
+        teams = ", ".join(f"{agent.name} ({agent.pallas_instance_id})" for agent in found)
         sentence = f"agent_server_id: several attached teams have such an agent; name one in agent_instance_id: {teams}"
         raise Rejected(sentence, code="ambiguous_agent", field="agent_server_id")
-    agent = found[0][0]
+    agent = found[0]
     model = Model(agent.vision, agent.context_window, agent.max_output_tokens)
     return Chosen(agent.pallas_instance_id, agent.server_id, agent.title, model)
 

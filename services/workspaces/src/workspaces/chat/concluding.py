@@ -2,17 +2,40 @@
 
 from typing import Any
 
-from sqlalchemy import and_, func, or_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, null, or_
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
+from pallas_postgres.engine import writing
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
-from workspaces.chat.locking import change_reply, changing, lock_conversation, touch_conversation
+from workspaces.chat.locking import change_reply, changing, lock_conversation, tell_both, with_touched
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.views import RUNNING
-from workspaces.tables import ChatMessage
+from workspaces.tables import ChatMessage, Conversation
+
+_MINE = and_(
+    ChatMessage.owner == bindparam("the_owner"),
+    ChatMessage.attempt == bindparam("the_attempt"),
+    ChatMessage.status.in_(RUNNING),
+)
+_WAITS = and_(
+    ChatMessage.key == bindparam("the_key"),
+    or_(ChatMessage.status.in_(RUNNING), ChatMessage.error_code == INTERRUPTED),
+)
+
+
+def _ending(wanted: ColumnElement[bool]) -> Select[ChatMessage, Conversation]:
+    """End a reply, if it is `wanted`. Built once, since each reply needs it."""
+    new: dict[str, Any] = {
+        name: bindparam(f"new_{name}") for name in ("status", "content", "error_code", "error", "turn_id")
+    }
+    over = dict.fromkeys(("owner", "leased_until", "progress", "question"), null())
+    return with_touched(changing(ChatMessage.id == bindparam("reply"), wanted, ended_at=func.now(), **new, **over))
+
+
+_ANSWERED, _FAILED = _ending(_WAITS), _ending(_MINE)
 
 
 class Concluding:
@@ -31,29 +54,24 @@ class Concluding:
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        waits = or_(ChatMessage.status.in_(RUNNING), ChatMessage.error_code == INTERRUPTED)
-        answered = ending.status == "answered"
-        wanted = and_(ChatMessage.key == claim.key, waits) if answered else self._held(claim)
+        mine = {"the_key": claim.key, "the_owner": self._owner, "the_attempt": claim.attempt}
         values = {
-            "status": ending.status,
-            "content": clean_text(ending.content),
-            "error_code": ending.error_code,
-            "error": clean_text(ending.error) if ending.error is not None else None,
-            "turn_id": ending.turn_id,
-            "ended_at": func.now(),
-            "owner": None,
-            "leased_until": None,
-            "progress": None,
-            "question": None,
+            "new_status": ending.status,
+            "new_content": clean_text(ending.content),
+            "new_error_code": ending.error_code,
+            "new_error": clean_text(ending.error) if ending.error is not None else None,
+            "new_turn_id": ending.turn_id,
         }
-        async with changing(self._engine) as session:
+        ended = _ANSWERED if ending.status == "answered" else _FAILED
+        async with writing(self._engine) as session:
             try:
                 await lock_conversation(session, claim.conversation_id)
             except NotFound:
                 return False
-            if await change_reply(session, claim.reply_id, values, wanted) is None:
+            found = (await session.execute(ended, {"reply": claim.reply_id, **mine, **values})).one_or_none()
+            if found is None:
                 return False
-            await touch_conversation(session, claim.conversation_id, answering=False)
+            await tell_both(session, *found, answering=False)
         return True
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
@@ -70,7 +88,7 @@ class Concluding:
             "url": question.url,
         }
         values = {"status": "asking", "question": clean(shown)}
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             await lock_conversation(session, claim.conversation_id)
             reply = await session.get(ChatMessage, claim.reply_id)
             if reply is not None and question.id in (reply.answers or {}):
@@ -87,7 +105,7 @@ class Concluding:
         """
         values: dict[str, Any] = {"key": claim.key, "answers": None}
         values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             await lock_conversation(session, claim.conversation_id)
             row = await change_reply(session, claim.reply_id, values, self._held(claim))
         return Claim.of(row, taken_over=False) if row is not None else None

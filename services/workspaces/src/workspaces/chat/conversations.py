@@ -8,17 +8,16 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict, NotFound, Rejected
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import reading, writing
 from workspaces.answers import ConversationPage, ConversationView
 from workspaces.chat.locking import (
-    changing,
+    conversation_told,
     is_answering,
     lock_conversation,
-    tell_conversation,
     unknown_conversation,
 )
 from workspaces.chat.views import RUNNING, conversation_view
-from workspaces.live.hub import ALL, WORK, Hub
+from workspaces.live.hub import ALL, WORK, Hub, Live
 from workspaces.tables import ChatMessage, Conversation, Workspace
 
 LONGEST_TITLE = 200
@@ -61,7 +60,7 @@ class Conversations:
         """
         conversation_id = conversation_id or str(uuid4())
         new = insert(Conversation).values(id=conversation_id, workspace_id=workspace_id, title=title)
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             workspace = (
                 select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
             )
@@ -73,7 +72,7 @@ class Conversations:
                 raise Conflict("id: a conversation of another workspace has this id", code="id_taken", field="id")
             answering = await is_answering(session, conversation_id)
             if is_new:
-                await tell_conversation(session, conversation, answering=False)
+                await Hub.tell_all_in(session, (conversation_told(conversation, answering=False),))
         return conversation_view(conversation, answering=answering)
 
     async def rename(self, conversation_id: str, title: str) -> ConversationView:
@@ -82,12 +81,12 @@ class Conversations:
         Raises:
             NotFound: there is no such conversation.
         """
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             conversation.title = title
             await session.flush()
             answering = await is_answering(session, conversation_id)
-            await tell_conversation(session, conversation, answering=answering)
+            await Hub.tell_all_in(session, (conversation_told(conversation, answering=answering),))
         return conversation_view(conversation, answering=answering)
 
     async def delete(self, conversation_id: str) -> None:
@@ -96,12 +95,12 @@ class Conversations:
         Raises:
             NotFound: there is no such conversation.
         """
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             await session.delete(conversation)
             await session.flush()
-            await Hub.tell_in(session, ALL, "conversation_deleted", {"id": conversation_id})
-            await Hub.tell_in(session, WORK, "replies", {})
+            gone = Live(ALL, "conversation_deleted", {"id": conversation_id})
+            await Hub.tell_all_in(session, (gone, Live(WORK, "replies")))
 
     async def must_exist(self, conversation_id: str) -> None:
         """Check that there is such a conversation.

@@ -9,11 +9,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict, Rejected
+from pallas_postgres.engine import writing
 from pallas_schemas import ToolSchema
 from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
-from workspaces.chat.locking import change_reply, changing, is_answering, lock_reply, touch_conversation
+from workspaces.chat.locking import change_reply, is_answering, lock_reply
 from workspaces.chat.model import Claim
 from workspaces.chat.sending import answering, begun, sent_as
 from workspaces.chat.stored import read_entries, read_limits
@@ -56,12 +57,11 @@ class Deciding:
             "status": "cancelled", "ended_at": func.now(), "owner": None, "leased_until": None,
             "progress": None, "question": None,
         }  # fmt: skip
-        async with changing(self._engine) as session:
-            conversation, _ = await lock_reply(session, reply_id)
-            reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING))
+        async with writing(self._engine) as session:
+            await lock_reply(session, reply_id)
+            reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING), answering=False)
             if reply is None:
                 raise Conflict("this reply has ended", code="not_running")
-            await touch_conversation(session, conversation.id, answering=False)
             await Hub.tell_in(session, WORK, "replies", {})
         self._stop(Claim.of(reply, taken_over=False))
         return message_view(reply)
@@ -80,7 +80,7 @@ class Deciding:
             Conflict: the agent asks nothing (`not_asking`), or something else by now (`answered`).
             Rejected: the content is not what was asked for.
         """
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             _, reply = await lock_reply(session, reply_id)
             if reply.status != "asking" or reply.question is None:
                 raise Conflict("the agent asks nothing, or has an answer", code="not_asking")
@@ -105,7 +105,7 @@ class Deciding:
             Denied, Rejected, Unavailable: as for a message.
         """
         try:
-            async with changing(self._engine) as session:
+            async with writing(self._engine) as session:
                 message_id, claim = await self._begin_again(session, reply_id, wanted)
         except IntegrityError as error:
             raise answering() from error
@@ -131,9 +131,8 @@ class Deciding:
             plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
             key = str(uuid4())
         values = begun(self._owner, chosen, key, reply.attempt + 1, plan)
-        again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values})
+        again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values}, answering=True)
         assert again is not None, "its conversation is locked"
-        await touch_conversation(session, conversation.id, answering=True)
         return message_id, Claim.of(again, taken_over=False)
 
 

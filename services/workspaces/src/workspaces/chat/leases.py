@@ -17,8 +17,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
-from pallas_postgres.engine import reading
-from workspaces.chat.locking import changing, tell_message
+from pallas_postgres.engine import reading, writing
+from workspaces.chat.locking import message_told
 from workspaces.chat.model import LEASE, Claim
 from workspaces.chat.views import RUNNING
 from workspaces.live.hub import WORK, Hub
@@ -77,7 +77,7 @@ class Leases:
             )
         renewed = update(ChatMessage).where(ChatMessage.id.in_(free)).values(**values)
         renewed = renewed.returning(ChatMessage.id, ChatMessage.attempt, ChatMessage.answers)
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             rows = (await session.execute(renewed, execution_options={"synchronize_session": False})).all()
             still = dict[str, dict[str, Any]](
                 (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
@@ -103,7 +103,7 @@ class Leases:
         """
         expired = or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
         left = ChatMessage.status.in_(RUNNING), expired, ChatMessage.id.not_in(held)
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))
             locked = conversations.with_for_update(skip_locked=True, key_share=True)
@@ -122,8 +122,7 @@ class Leases:
                 .returning(ChatMessage)
             )
             rows = (await session.scalars(claimed)).all()
-            for row in rows:
-                await tell_message(session, row)
+            await Hub.tell_all_in(session, [message_told(row) for row in rows])
         return [Claim.of(row, taken_over=True) for row in rows]
 
     async def release(self, reply_ids: Sequence[str]) -> None:
@@ -134,7 +133,7 @@ class Leases:
         """
         mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
         released = update(ChatMessage).where(ChatMessage.id.in_(reply_ids), *mine).values(owner=None, leased_until=None)
-        async with changing(self._engine) as session:
+        async with writing(self._engine) as session:
             await session.execute(released, execution_options={"synchronize_session": False})
             await Hub.tell_in(session, WORK, "replies", {})
 

@@ -2,32 +2,25 @@
 
 Each one locks the conversation first. So they run one after the other, and the revisions of its messages are in the
 order of commits: whoever has read one revision has missed no lower one.
+
+Statements that each message needs are built once: building one takes as long as Postgres does for it.
 """
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy import ColumnElement, Select, bindparam, exists, func, select, true, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from pallas_contracts.errors import NotFound
-from pallas_postgres.engine import postgres_errors
 from workspaces.chat.views import RUNNING, conversation_topic, conversation_view
-from workspaces.live.hub import ALL, Hub
+from workspaces.live.hub import ALL, Hub, Live
 from workspaces.tables import REVISIONS, ChatMessage, Conversation, Workspace
 
-
-@asynccontextmanager
-async def changing(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
-    """A transaction, committed at the end of the block.
-
-    Raises:
-        Unavailable: Postgres cannot be used right now.
-    """
-    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
-        yield session
-        await session.commit()
+_NEWEST = {"populate_existing": True, "synchronize_session": False}
+_LOCKED = select(Conversation).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
 
 
 async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conversation:
@@ -36,8 +29,7 @@ async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conv
     Raises:
         NotFound: there is none with this id.
     """
-    locked = select(Conversation).where(Conversation.id == conversation_id).with_for_update(key_share=True)
-    conversation = (await session.execute(locked)).scalar_one_or_none()
+    conversation = (await session.execute(_LOCKED, {"conversation": conversation_id})).scalar_one_or_none()
     if conversation is None:
         raise unknown_conversation()
     return conversation
@@ -69,19 +61,51 @@ async def lock_reply(session: AsyncSession, message_id: str) -> tuple[Conversati
 
 
 async def change_reply(
-    session: AsyncSession, reply_id: str, values: Mapping[str, Any], *conditions: ColumnElement[bool]
+    session: AsyncSession,
+    reply_id: str,
+    values: Mapping[str, Any],
+    *conditions: ColumnElement[bool],
+    answering: bool | None = None,
 ) -> ChatMessage | None:
-    """Change a reply, whose conversation is locked, and tell browsers. None: the conditions do not hold."""
-    changed = (
-        update(ChatMessage)
-        .where(ChatMessage.id == reply_id, *conditions)
-        .values(**values, revision=REVISIONS.next_value())
-        .returning(ChatMessage)
-    )
-    reply = (await session.execute(changed, execution_options={"populate_existing": True})).scalar_one_or_none()
+    """Change a reply, whose conversation is locked, and tell browsers. None: the conditions do not hold.
+
+    With `answering`, whether an agent is called from now on, the conversation has its latest change now.
+    """
+    changed = changing(ChatMessage.id == reply_id, *conditions, **values)
+    if answering is not None:
+        found = (await session.execute(with_touched(changed), execution_options=_NEWEST)).one_or_none()
+        return await tell_both(session, *found, answering=answering) if found is not None else None
+    reply = (await session.execute(changed, execution_options=_NEWEST)).scalar_one_or_none()
     if reply is not None:
-        await tell_message(session, reply)
+        await Hub.tell_all_in(session, (message_told(reply),))
     return reply
+
+
+def changing(*conditions: ColumnElement[bool], **values: Any) -> ReturningUpdate[ChatMessage]:
+    """Change a message."""
+    changed = update(ChatMessage).where(*conditions).values(**values, revision=REVISIONS.next_value())
+    return changed.returning(ChatMessage)
+
+
+def with_touched(
+    changed: ReturningUpdate[ChatMessage] | ReturningInsert[ChatMessage], title: Any = None
+) -> Select[ChatMessage, Conversation]:
+    """Change a message, and note that something has happened in its conversation, which gets a title if it has none."""
+    rows = changed.cte("changed")
+    values: dict[str, Any] = {"updated_at": func.now()}
+    if title is not None:
+        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
+    there = Conversation.id.in_(select(rows.c.conversation_id))
+    touched = update(Conversation).where(there).values(**values).returning(Conversation).cte("touched")
+    return select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
+
+
+async def tell_both(
+    session: AsyncSession, message: ChatMessage, conversation: Conversation, *, answering: bool
+) -> ChatMessage:
+    """Tell browsers what both are like now."""
+    await Hub.tell_all_in(session, (message_told(message), conversation_told(conversation, answering=answering)))
+    return message
 
 
 async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
@@ -90,27 +114,15 @@ async def is_answering(session: AsyncSession, conversation_id: str) -> bool:
     return bool(await session.scalar(select(running)))
 
 
-async def tell_message(session: AsyncSession, message: ChatMessage) -> None:
-    """Tell browsers that a message has changed."""
+def message_told(message: ChatMessage) -> Live:
+    """A message has changed."""
     data = {"id": message.id, "revision": message.revision}
-    await Hub.tell_in(session, conversation_topic(message.conversation_id), "message", data)
+    return Live(conversation_topic(message.conversation_id), "message", data)
 
 
-async def touch_conversation(
-    session: AsyncSession, conversation_id: str, *, answering: bool, title: str | None = None
-) -> Conversation:
-    """Note that something has happened in a conversation, give it a title if there is one, and tell browsers."""
-    values = {"updated_at": func.now()} if title is None else {"updated_at": func.now(), "title": title}
-    changed = update(Conversation).where(Conversation.id == conversation_id).values(**values).returning(Conversation)
-    conversation = (await session.execute(changed, execution_options={"populate_existing": True})).scalar_one()
-    await tell_conversation(session, conversation, answering=answering)
-    return conversation
-
-
-async def tell_conversation(session: AsyncSession, conversation: Conversation, *, answering: bool) -> None:
-    """Tell browsers what a conversation is like."""
-    view = conversation_view(conversation, answering=answering)
-    await Hub.tell_in(session, ALL, "conversation", view.model_dump(mode="json"))
+def conversation_told(conversation: Conversation, *, answering: bool) -> Live:
+    """What a conversation is like now."""
+    return Live(ALL, "conversation", conversation_view(conversation, answering=answering).model_dump(mode="json"))
 
 
 def unknown_conversation() -> NotFound:

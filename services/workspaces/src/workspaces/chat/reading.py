@@ -1,18 +1,23 @@
 """Reads messages: pages of a conversation, and what has changed since a revision."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy import and_, bindparam, func, select, text
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import asking, reading
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
 from workspaces.chat.views import RUNNING, conversation_view, message_view
 from workspaces.tables import ChatMessage, Conversation, Image
 
+_IMAGE = func.json_build_object("id", Image.id, "mime_type", Image.mime_type, "bytes", func.octet_length(Image.data))
+_IMAGES = func.coalesce(func.json_agg(aggregate_order_by(_IMAGE, Image.position)), text("'[]'"))
+_SHOWN = select(ChatMessage, select(_IMAGES).where(Image.message_id == ChatMessage.id).scalar_subquery())
+"""Messages with what is shown of their images."""
 MOST_CHANGED = 200
 """Messages that a stream sends for one resumption; whoever has missed more loads the page again."""
 
@@ -24,6 +29,10 @@ class Changed:
     messages: tuple[MessageView, ...]
     revision: int
     too_many: bool = False
+
+
+_BEHIND = and_(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.revision > bindparam("after"))
+_CHANGED = _SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
 
 
 class Reading:
@@ -38,7 +47,7 @@ class Reading:
         Raises:
             NotFound: there is no such conversation.
         """
-        wanted = select(ChatMessage).where(ChatMessage.conversation_id == conversation_id)
+        wanted = _SHOWN.where(ChatMessage.conversation_id == conversation_id)
         if before is not None:
             wanted = wanted.where(ChatMessage.seq < before)
         wanted = wanted.order_by(ChatMessage.seq.desc()).limit(limit + 1)
@@ -47,49 +56,41 @@ class Reading:
             if conversation is None:
                 raise unknown_conversation()
             answering = await is_answering(session, conversation_id)
-            rows = (await session.scalars(wanted)).all()
-            views = await _views(session, rows[:limit][::-1])
+            rows = (await session.execute(wanted)).all()
+        views = tuple(_view(*row) for row in rows[:limit][::-1])
         older = views[0].seq if len(rows) > limit else None
         view = conversation_view(conversation, answering=answering)
         return MessagePage(conversation=view, messages=views, before=older)
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
-        async with reading(self._engine) as session:
-            row = await session.get(ChatMessage, message_id)
-            return (await _views(session, [row]))[0] if row is not None else None
+        async with asking(self._engine) as session:
+            row = (await session.execute(_SHOWN.where(ChatMessage.id == message_id))).one_or_none()
+        return _view(*row) if row is not None else None
 
     async def newest(self, conversation_id: str) -> int:
         """The newest revision in a conversation, 0 without messages."""
         newest = select(func.max(ChatMessage.revision)).where(ChatMessage.conversation_id == conversation_id)
-        async with reading(self._engine) as session:
+        async with asking(self._engine) as session:
             return await session.scalar(newest) or 0
 
     async def changed(self, conversation_id: str, after: int) -> Changed:
         """The messages with a greater revision than `after`."""
-        behind = ChatMessage.conversation_id == conversation_id, ChatMessage.revision > after
-        wanted = select(ChatMessage).where(*behind).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
-        async with reading(self._engine) as session:
-            rows = (await session.scalars(wanted)).all()
+        wanted = {"conversation": conversation_id, "after": after}
+        async with asking(self._engine) as session:
+            rows = (await session.execute(_CHANGED, wanted)).all()
             if len(rows) > MOST_CHANGED:
-                newest = await session.scalar(select(func.max(ChatMessage.revision)).where(*behind))
+                newest = await session.scalar(select(func.max(ChatMessage.revision)).where(_BEHIND), wanted)
                 return Changed((), newest or after, too_many=True)
-            return Changed(await _views(session, rows), rows[-1].revision if rows else after)
+        return Changed(tuple(_view(*row) for row in rows), rows[-1][0].revision if rows else after)
 
     async def running(self, conversation_id: str) -> MessageView | None:
         """The reply that an agent is being called for."""
         of_conversation = ChatMessage.conversation_id == conversation_id
-        async with reading(self._engine) as session:
+        async with asking(self._engine) as session:
             row = await session.scalar(select(ChatMessage).where(of_conversation, ChatMessage.status.in_(RUNNING)))
         return message_view(row) if row is not None else None
 
 
-async def _views(session: AsyncSession, rows: Sequence[ChatMessage]) -> tuple[MessageView, ...]:
-    asked = [row.id for row in rows if row.role == "user"]
-    images = defaultdict[str, list[ImageView]](list)
-    if asked:
-        wanted = select(Image.message_id, Image.id, Image.mime_type, func.octet_length(Image.data).label("bytes"))
-        found = await session.execute(wanted.where(Image.message_id.in_(asked)).order_by(Image.position))
-        for row in found:
-            images[row.message_id].append(ImageView(id=row.id, mime_type=row.mime_type, bytes=row.bytes))
-    return tuple(message_view(row, images[row.id]) for row in rows)
+def _view(row: ChatMessage, images: Sequence[dict[str, Any]]) -> MessageView:
+    return message_view(row, [ImageView.model_validate(image) for image in images])

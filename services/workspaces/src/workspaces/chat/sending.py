@@ -4,22 +4,23 @@ Everything is checked in the transaction that stores the message. What the agent
 decided there, too, and kept: a replica that takes the reply over must make the same call.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict
+from pallas_postgres.engine import writing
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Entry, Plan, plan_history
 from workspaces.chat.images import Picture
-from workspaces.chat.locking import changing, lock_conversation, tell_message, touch_conversation, unknown_conversation
+from workspaces.chat.locking import lock_conversation, tell_both, unknown_conversation, with_touched
 from workspaces.chat.model import LEASE, Claim
 from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.views import RUNNING
@@ -27,6 +28,31 @@ from workspaces.tables import ChatMessage, Conversation, Image, Workspace
 
 LONGEST_TEXT = 200_000
 """Characters of a message."""
+_WORKSPACE = (
+    select(
+        Workspace.id,
+        select(ChatMessage.conversation_id)
+        .where(ChatMessage.id == bindparam("message"))
+        .scalar_subquery()
+        .label("stored"),
+    )
+    .join(Conversation, Conversation.workspace_id == Workspace.id)
+    .where(Conversation.id == bindparam("conversation"))
+    .with_for_update(of=Workspace, key_share=True, read=True)
+)
+_OF_REPLY = (
+    "id", "conversation_id", "seq", "status", "agent_instance_id", "agent_server_id", "agent_title", "key", "attempt",
+    "remembers_from", "images_from", "owner",
+)  # fmt: skip
+_NEW_MESSAGE = insert(ChatMessage)
+_NEW_REPLY = with_touched(
+    insert(ChatMessage)
+    .values({name: bindparam(f"new_{name}") for name in _OF_REPLY})
+    .values(role="assistant", leased_until=func.now() + LEASE)
+    .returning(ChatMessage),
+    title=bindparam("title"),
+)
+"""Built once, since each message needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +99,13 @@ class Sending:
         """
         sent = sent_as(conversation_id, message.id, message.reply_id)
         try:
-            async with changing(self._engine) as session:
+            async with writing(self._engine) as session:
                 if (workspace_id := await self._workspace_of(session, conversation_id, message)) is None:
                     return sent
                 claim = await self._store(session, workspace_id, conversation_id, message)
         except (IntegrityError, Conflict):
             # The same message may have been stored between the first look and the lock.
-            async with changing(self._engine) as session:
+            async with writing(self._engine) as session:
                 if await self._workspace_of(session, conversation_id, message) is None:
                     return sent
             raise
@@ -88,14 +114,8 @@ class Sending:
 
     async def _workspace_of(self, session: AsyncSession, conversation_id: str, message: NewMessage) -> str | None:
         """The workspace of the conversation, which is locked; None: the message is stored already."""
-        stored = select(ChatMessage.conversation_id).where(ChatMessage.id == message.id).scalar_subquery()
-        of_conversation = (
-            select(Workspace.id, stored.label("stored"))
-            .join(Conversation, Conversation.workspace_id == Workspace.id)
-            .where(Conversation.id == conversation_id)
-            .with_for_update(of=Workspace, key_share=True, read=True)
-        )
-        found = (await session.execute(of_conversation)).one_or_none()
+        named = {"message": message.id, "conversation": conversation_id}
+        found = (await session.execute(_WORKSPACE, named)).one_or_none()
         if found is None:
             raise unknown_conversation()
         if found.stored is None:
@@ -110,7 +130,7 @@ class Sending:
         chosen = await choose_agent(session, workspace_id, message.wanted)
         must_see(chosen, len(message.pictures))
         self._wellness.check(chosen)
-        conversation = await lock_conversation(session, conversation_id)
+        await lock_conversation(session, conversation_id)
         entries = await read_entries(session, conversation_id, images=chosen.model.vision)
         if any(entry.status in RUNNING for entry in entries):
             raise answering()
@@ -118,23 +138,14 @@ class Sending:
         sizes = tuple(len(picture.data) for picture in message.pictures)
         asked = Entry(seq, "user", "answered", len(message.text.encode()), sizes)
         plan = plan_history(entries, asked, chosen.model, await read_limits(session, self._defaults))
-        rows = self._rows(conversation_id, message, seq, begun(self._owner, chosen, message.id, 1, plan))
-        stored = (await session.scalars(insert(ChatMessage).values(rows).returning(ChatMessage))).all()
+        new = {"conversation_id": conversation_id, "id": message.id, "seq": seq, "content": message.text}
+        await session.execute(_NEW_MESSAGE, {**new, "role": "user", "status": "answered"})
+        begins = begun(self._owner, chosen, message.id, 1, plan)
+        reply = {"id": message.reply_id, "conversation_id": conversation_id, "seq": seq + 1, **begins}
+        given = {f"new_{name}": value for name, value in reply.items() if name in _OF_REPLY}
+        stored = (await session.execute(_NEW_REPLY, {**given, "title": title_of(message.text)})).one()
         await self._store_pictures(session, message)
-        reply = next(row for row in stored if row.role == "assistant")
-        await tell_message(session, reply)
-        title = None if conversation.title else title_of(message.text)
-        await touch_conversation(session, conversation_id, answering=True, title=title)
-        return Claim.of(reply, taken_over=False)
-
-    def _rows(
-        self, conversation_id: str, message: NewMessage, seq: int, begun: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
-        nothing = dict.fromkeys(begun)
-        asked = {"id": message.id, "seq": seq, "role": "user", "content": message.text, "status": "answered"}
-        reply = {"id": message.reply_id, "seq": seq + 1, "role": "assistant", "content": ""}
-        of_conversation = {"conversation_id": conversation_id}
-        return [{**nothing, **of_conversation, **asked, "attempt": 0}, {**of_conversation, **reply, **begun}]
+        return Claim.of(await tell_both(session, *stored, answering=True), taken_over=False)
 
     async def _store_pictures(self, session: AsyncSession, message: NewMessage) -> None:
         if message.pictures:

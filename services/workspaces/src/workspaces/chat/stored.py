@@ -2,22 +2,48 @@
 
 import asyncio
 import base64
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import case, func, null, select
+from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, case, exists, func, literal, null, select
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import reading
+from pallas_postgres.engine import asking
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
 from workspaces.stored_settings import stored_settings
 from workspaces.tables import ChatMessage, Image
 
+_PICTURED = exists().where(Image.message_id == ChatMessage.id).label("pictured")
+_SIZES = func.array(
+    select(func.octet_length(Image.data)).where(Image.message_id == ChatMessage.id).scalar_subquery(),
+    type_=ARRAY(Integer),
+)
+_LAST = 2**31 - 1
+
+
+def _entries(sizes: ColumnElement[Any]) -> Select[int, str, str, Any, Any]:
+    size = func.octet_length(ChatMessage.content).label("size")
+    named = select(ChatMessage.seq, ChatMessage.role, ChatMessage.status, size, sizes.label("images"))
+    wanted = ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.seq < bindparam("before")
+    return named.where(*wanted).order_by(ChatMessage.seq.desc()).limit(MOST_ENTRIES)
+
+
+_ENTRIES = {True: _entries(_SIZES), False: _entries(literal([], ARRAY(Integer)))}
+_SENT = and_(
+    ChatMessage.conversation_id == bindparam("conversation"),
+    ChatMessage.seq.between(bindparam("first"), bindparam("last")),
+)
+_LINES = (
+    select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content, _PICTURED)
+    .where(_SENT)
+    .order_by(ChatMessage.seq)
+)
+"""Built once, since each message needs them."""
 NO_IMAGE = "[image]"
 """What stands for an image that is not sent again."""
 
@@ -43,32 +69,24 @@ async def read_entries(
     session: AsyncSession, conversation_id: str, before: int | None = None, *, images: bool
 ) -> list[Entry]:
     """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
-    of_conversation = ChatMessage.conversation_id == conversation_id
-    size = func.octet_length(ChatMessage.content).label("size")
-    wanted = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, size).where(of_conversation)
-    if before is not None:
-        wanted = wanted.where(ChatMessage.seq < before)
-    rows = (await session.execute(wanted.order_by(ChatMessage.seq.desc()).limit(MOST_ENTRIES))).all()[::-1]
-    sizes = defaultdict[str, list[int]](list)
-    if images and rows:
-        with_images = select(Image.message_id, func.octet_length(Image.data)).join(ChatMessage)
-        for message_id, bytes_ in await session.execute(with_images.where(of_conversation)):
-            sizes[message_id].append(bytes_)
-    return [Entry(row.seq, row.role, row.status, row.size, tuple(sizes[row.id])) for row in rows]
+    named = {"conversation": conversation_id, "before": before or _LAST}
+    rows = (await session.execute(_ENTRIES[images], named)).all()[::-1]
+    return [Entry(row.seq, row.role, row.status, row.size, tuple(row.images)) for row in rows]
 
 
 async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     """The arguments of the call for a reply (interface contract, section 2)."""
     asked = claim.seq - 1
-    wanted = ChatMessage.conversation_id == claim.conversation_id, ChatMessage.seq.between(claim.plan.first, asked)
+    wanted = {"conversation": claim.conversation_id, "first": claim.plan.first, "last": asked}
     with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
     picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
-    async with reading(engine) as session:
-        named = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content)
-        rows = (await session.execute(named.where(*wanted).order_by(ChatMessage.seq))).all()
+    async with asking(engine) as session:  # images never change
+        rows = (await session.execute(_LINES, wanted)).all()
         lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
-        for row in await session.execute(picture.join(ChatMessage).where(*wanted).order_by(Image.position)):
-            lines[row.message_id].pictures.append((row.mime_type, row.data))
+        if any(row.pictured for row in rows):
+            pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
+            for row in await session.execute(pictures, wanted):
+                lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):
         return await asyncio.to_thread(arguments_of, found, claim)

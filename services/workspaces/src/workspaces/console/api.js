@@ -1,5 +1,6 @@
 // The REST API below /api/v1. Every failure is an ApiError with a sentence that can be shown.
-import { session } from "./state.js";
+import { capital } from "./lib.js";
+import { expire, session } from "./state.js";
 
 const BASE = "/api/v1";
 const TIMEOUT_MS = 30_000;
@@ -47,7 +48,7 @@ export async function request(method, path, body, options = {}) {
     throw new ApiError(0, { error: "Pallas cannot be reached right now.", code: "unreachable" });
   }
   if (response.ok) return response.status === 204 ? /** @type {T} */ (undefined) : response.json();
-  if (response.status === 401 && path !== "/login") session.value = null;
+  if (response.status === 401 && path !== "/login") expire();
   const retry = Number(response.headers.get("Retry-After"));
   throw new ApiError(response.status, await problemOf(response), retry > 0 ? retry : null);
 }
@@ -80,6 +81,5 @@ export const path = (strings, ...parts) =>
 export function sentence(error) {
   const text = error instanceof Error ? error.message : String(error);
   const prefix = error instanceof ApiError && error.field ? `${error.field}: ` : "";
-  const rest = text.startsWith(prefix) ? text.slice(prefix.length) : text;
-  return rest.charAt(0).toUpperCase() + rest.slice(1);
+  return capital(text.startsWith(prefix) ? text.slice(prefix.length) : text);
 }

@@ -31,5 +31,8 @@ export const useTitle = (title) => useEffect(() => void (document.title = `${tit
 /** "1 agent", "2,000 agents". @param {number} number @param {string} noun */
 export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
+/** A text as the beginning of a sentence. @param {string} text */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** The address of a file of the console, in the version that this page has. @param {string} name */
 export const asset = (name) => new URL(name, import.meta.url).pathname;

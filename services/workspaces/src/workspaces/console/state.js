@@ -8,6 +8,15 @@ import { effect, signal } from "./lib.js";
 /** The login; null: nobody is logged in; undefined: not yet known. @type {import("./lib.js").Signal<SessionView | null | undefined>} */
 export const session = signal(undefined);
 
+/** The session is over, and nobody has logged out. */
+export const expired = signal(false);
+
+/** The server does not know the session any more. */
+export function expire() {
+  expired.value = Boolean(session.peek());
+  session.value = null;
+}
+
 /** All workspaces, by name; null until they are loaded. @type {import("./lib.js").Signal<WorkspaceView[] | null>} */
 export const workspaces = signal(null);
 

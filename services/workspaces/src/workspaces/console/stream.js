@@ -1,5 +1,5 @@
 // Server-sent events by fetch: with a status, the last event's id, and an end when nothing is heard any more.
-import { session } from "./state.js";
+import { expire, session } from "./state.js";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
 const LONGEST_PAUSE_MS = 15_000;
@@ -57,7 +57,7 @@ class StreamReader {
     try {
       const headers = { Accept: "text/event-stream", ...(this.lastId && { "Last-Event-ID": this.lastId }) };
       const response = await fetch(this.follower.url(), { headers, signal: AbortSignal.any([ended, silent.signal]) });
-      if (response.status === 401) session.value = null;
+      if (response.status === 401) expire();
       if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`);
       this.opened = true;
       this.follower.onState?.("open");

@@ -76,6 +76,7 @@ def make_api(parts: Parts) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False},
     )
     for router in ROUTERS:
         app.include_router(router(parts), prefix=API, responses=REFUSALS)

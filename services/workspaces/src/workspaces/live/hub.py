@@ -29,6 +29,7 @@ RESYNC = "resync"
 CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
+_NOTIFY = text("select pg_notify(:channel, payload) from unnest((:payloads)::text[]) payload")
 CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 5.0, 0.5
 
 
@@ -65,10 +66,13 @@ class Hub:
     @staticmethod
     async def tell_in(session: AsyncSession | AsyncConnection, topic: str, kind: str, data: dict[str, Any]) -> None:
         """Tell it to all replicas, this one included, when the transaction of the session is committed."""
-        await session.execute(
-            text("select pg_notify(:channel, :payload)"),
-            {"channel": CHANNEL, "payload": _packed("", topic, kind, data)},
-        )
+        await Hub.tell_all_in(session, (Live(topic, kind, data),))
+
+    @staticmethod
+    async def tell_all_in(session: AsyncSession | AsyncConnection, told: Iterable[Live]) -> None:
+        """The same for several, in one statement."""
+        payloads = [_packed("", item.topic, item.kind, item.data) for item in told]
+        await session.execute(_NOTIFY, {"channel": CHANNEL, "payloads": payloads})
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:

@@ -67,6 +67,12 @@ class Bus:
 
     A put that times out is not counted: the broker may be slow, and only that message is uncertain.
     """
+    one_by_one: bool = False
+    """Whether a stream stores messages that expect the position of one subject one at a time, as replicated ones do.
+
+    That is known once the broker has refused one. Whoever then waits for the first before it sends the second saves a
+    refusal and a pause.
+    """
 
     @property
     def connected(self) -> bool:
@@ -151,6 +157,7 @@ class Bus:
             except Unavailable as error:
                 if error.code != "in_flight" or time.monotonic() > until:
                     raise
+                self.one_by_one = True
                 await asyncio.sleep(_IN_FLIGHT_PAUSE)
 
     async def _put(

@@ -104,20 +104,34 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
     return await _read_one(bus, stream, {"last_by_subj": subject})
 
 
-async def read_all(bus: Bus, stream: str, subject: str) -> list[Record]:
-    """Return all messages on `subject` that the leader has, in order. A replica that lags behind it is asked again.
+async def newest_position(bus: Bus, stream: str, subject: str) -> int:
+    """The position of the last message on `subject`, 0 when there is none. The leader is asked, in one round trip.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    if reads_scoped(bus.service, stream):
+        return await scoped_reads.newest_position(bus, subject)
+    newest = await read_newest(bus, stream, subject)
+    return newest.seq if newest is not None else 0
+
+
+async def read_all(bus: Bus, stream: str, subject: str, *, after: int = 0) -> list[Record]:
+    """Return all messages on `subject` behind position `after` that the leader has, in order.
+
+    A replica that lags behind the leader is asked again.
 
     Raises:
         Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
     """
     if reads_scoped(bus.service, stream):
-        return [_delivered(message) for message in await scoped_reads.read_all(bus, stream, subject)]
+        return [_delivered(message) for message in await scoped_reads.read_all(bus, stream, subject, after=after)]
     newest = await read_newest(bus, stream, subject)
-    if newest is None:
+    if newest is None or newest.seq <= after:
         return []
     until = time.monotonic() + bus.timeout
     while True:
-        records = [record async for record in read(bus, stream, subject, timeout=bus.timeout)]
+        records = [record async for record in read(bus, stream, subject, after=after, timeout=bus.timeout)]
         if records and records[-1].seq >= newest.seq:
             return records
         if time.monotonic() > until:

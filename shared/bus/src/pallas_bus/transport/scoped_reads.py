@@ -87,16 +87,18 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
     return None
 
 
-async def read_all(bus: Bus, stream: str, subject: str) -> list[Msg]:
-    """Return all messages on `subject`, with one consumer; this service must have the right to publish on `subject`.
+async def read_all(bus: Bus, stream: str, subject: str, *, after: int = 0) -> list[Msg]:
+    """Return all messages on `subject` behind position `after`; this service must have the right to publish on it.
+
+    If there are none, this is one round trip, without a consumer.
 
     Raises:
         Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
     """
     try:
         async with asyncio.timeout(bus.timeout):
-            while position := await newest_position(bus, subject):
-                found = [message async for message in read(bus, stream, subject)]
+            while (position := await newest_position(bus, subject)) > after:
+                found = [message async for message in read(bus, stream, subject, after=after)]
                 if found and found[-1].metadata.sequence.stream >= position:
                     return found
                 await asyncio.sleep(_POLL_SECONDS)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import EXPECTED
-from pallas_bus.transport.reads import read_last, read_newest
+from pallas_bus.transport.reads import newest_position, read_last, read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.ref import TurnRef
@@ -84,6 +84,15 @@ async def claim_state(bus: Bus, ref: TurnRef) -> ClaimState:
     if record is None:
         return ClaimState(0, None)
     return ClaimState(record.seq, TurnClaim.model_validate_json(record.data).claim)
+
+
+async def last_position(bus: Bus, ref: TurnRef) -> int:
+    """The position of the last claim or cancel of a turn, 0 when there is none.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    return await newest_position(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))
 
 
 async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:

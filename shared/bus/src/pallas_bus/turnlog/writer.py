@@ -216,15 +216,23 @@ class TurnWriter:
         ends = self._last_batches(contents)
         try:
             await self._send_kept()
-            puts = [*(self._put(batch, self.content_ttl) for batch in ends), self._put_outcome(outcome)]
-            results = await asyncio.gather(*map(_begun, puts), return_exceptions=True)
-            for result in results:
-                if isinstance(result, BaseException):
-                    raise result
+            return await self._put_in_order(ends, outcome)
         except Unavailable:
             self._contents[:0] = contents
             self._unsure = True
             raise
+
+    async def _put_in_order(self, ends: list[Batch], outcome: TurnOutcome) -> Stored:
+        """Store the last content, then the outcome: in one write, unless the stream takes them one by one."""
+        if self.bus.one_by_one:
+            for batch in ends:
+                await self._put(batch, self.content_ttl)
+            return await self._put_outcome(outcome)
+        puts = [*(self._put(batch, self.content_ttl) for batch in ends), self._put_outcome(outcome)]
+        results = await asyncio.gather(*map(_begun, puts), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         assert isinstance(results[-1], Stored)
         return results[-1]
 

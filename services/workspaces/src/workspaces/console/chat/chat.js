@@ -1,7 +1,7 @@
 // The chat of one conversation.
 import { html, useEffect, useMemo, useState } from "../lib.js";
 import { failed } from "../parts/toast.js";
-import { Banner, Button, Skeleton } from "../parts/basic.js";
+import { Banner, Button, Empty, Skeleton } from "../parts/basic.js";
 import { keyOf } from "./agents.js";
 import { Composer } from "./composer.js";
 import { ConversationMenu } from "./conversation_list.js";
@@ -38,6 +38,7 @@ export function ChatPane({ id, agents, toggle }) {
     const agent = agents.agent.value;
     if (agent) await sendMessage(chat, agent, message);
   };
+  if (chat.missing.value) return html`<${NoConversation} workspace=${agents.workspace} toggle=${toggle} />`;
   return html`<section class="chat" aria-label="Chat">
     <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
       ${view && html`<${ConversationMenu} view=${view} current />`}</header>
@@ -45,6 +46,12 @@ export function ChatPane({ id, agents, toggle }) {
     <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value}
       cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
 }
+
+/** @param {{workspace: string, toggle: import("../lib.js").View}} props */
+const NoConversation = ({ workspace, toggle }) => html`<section class="chat" aria-label="Chat">
+  <header class="chat-head">${toggle}<h1 class="ellipsis">Conversation</h1></header>
+  <${Empty} icon="message-square" title="There is no such conversation"
+    action=${html`<${Button} href=${`/workspaces/${workspace}`} icon="plus">New conversation<//>`}>It may have been deleted.<//></section>`;
 
 /** @param {{chat: Chat}} props */
 function Loading({ chat }) {

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState, valueTo } from "../lib.js";
 import { patch, path, remove } from "../api.js";
 import { navigate } from "../router.js";
-import { Button, Field, Skeleton, Spinner } from "../parts/basic.js";
+import { Banner, Button, Field, Skeleton, Spinner } from "../parts/basic.js";
 import { Dialog, confirm } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 import { failed } from "../parts/toast.js";
@@ -16,7 +16,7 @@ import { titleOf } from "./conversations.js";
  */
 export function ConversationList({ conversations, current, onPick }) {
   const more = useRef(/** @type {HTMLElement | null} */ (null));
-  const { list, next } = conversations;
+  const { list, next, error } = conversations;
   useEffect(() => {
     if (!more.current) return undefined;
     const seen = new IntersectionObserver(([entry]) => entry?.isIntersecting && next.value && void conversations.load(next.value));
@@ -25,7 +25,8 @@ export function ConversationList({ conversations, current, onPick }) {
   }, [next.value]);
   const all = list.value;
   return html`<div class="conversation-scroll">
-    ${!all && html`<${Skeleton} lines=${5} />`}
+    ${!all && !error.value && html`<${Skeleton} lines=${5} />`}
+    ${error.value && html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${() => conversations.load()}>Try again<//>`}>${error.value}<//>`}
     ${all && grouped(all).map(([title, some]) => html`<section key=${title} aria-label=${title}><h3>${title}</h3>
       <ul>${some.map((view) => html`
         <${Line} key=${view.id} view=${view} current=${view.id === current} onPick=${onPick} />`)}</ul></section>`)}

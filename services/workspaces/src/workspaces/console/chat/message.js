@@ -3,6 +3,7 @@ import { html } from "../lib.js";
 import { post, path } from "../api.js";
 import { session } from "../state.js";
 import { Button, Copy, Icon } from "../parts/basic.js";
+import { useWork } from "../parts/load.js";
 import { Blocks, Markdown } from "../parts/markdown.js";
 import { Clock } from "../parts/time.js";
 import { failed } from "../parts/toast.js";
@@ -63,11 +64,12 @@ function Actions({ view, agents }) {
   const other = agents.agent.value;
   const broken = view.status !== "answered";
   const elsewhere = other && keyOf(other) !== keyOfReply(view) ? other : null;
-  const retry = (/** @type {object} */ target) => void post(path`/messages/${view.id}/retry`, target).catch(failed);
+  const { busy, run } = useWork();
+  const retry = (/** @type {object} */ target) => void run(() => post(path`/messages/${view.id}/retry`, target), failed);
   const retryElsewhere = () => retry({ agent_instance_id: elsewhere?.instance_id, agent_server_id: elsewhere?.server_id });
   return html`<footer class=${broken ? "actions stay" : "actions"}>
-    ${broken && html`<${Button} small icon="rotate-cw" onClick=${() => retry({})}>Retry<//>`}
-    ${broken && elsewhere && html`<${Button} small kind="quiet" onClick=${retryElsewhere}>Retry with ${elsewhere.title}<//>`}
+    ${broken && html`<${Button} small icon="rotate-cw" busy=${busy} onClick=${() => retry({})}>Retry<//>`}
+    ${broken && elsewhere && html`<${Button} small kind="quiet" disabled=${busy} onClick=${retryElsewhere}>Retry with ${elsewhere.title}<//>`}
     ${view.content && html`<${Copy} text=${view.content} label="Copy the answer" />`}
     ${view.turn_id && session.value?.turns && html`<a class="explain" href=${`/turns/${view.turn_id}`}>
       <${Icon} name="activity" size=${14} />Explain this answer</a>`}</footer>`;

@@ -1,6 +1,6 @@
 // One conversation as it is shown: its messages, the pages before them, and what the event stream brings.
 import { batch, computed, signal } from "../lib.js";
-import { get, path, post, sentence } from "../api.js";
+import { ApiError, get, path, post, sentence } from "../api.js";
 import { follow, on } from "../events.js";
 import { Streamed } from "./streamed.js";
 
@@ -24,6 +24,8 @@ export class Chat {
   /** Asks for the page of older ones; null: there is none. @type {import("../lib.js").Signal<number | null>} */
   before = signal(null);
   error = signal("");
+  /** There is no such conversation. */
+  missing = signal(false);
   last = computed(() => this.items.value.at(-1)?.view.value ?? null);
   /** The reply that an agent is at work on. */
   running = computed(() => (this.last.value && running(this.last.value) ? this.last.value.id : ""));
@@ -32,6 +34,9 @@ export class Chat {
     const reply = this.items.value.findLast((item) => item.view.peek().role === "assistant");
     return reply?.view.value.remembers_from ?? 0;
   });
+  /** Whether that leaves an answer out. Exchanges without an answer are never sent. */
+  forgets = computed(() => this.before.value !== null || this.items.value.some(({ view: { value: { role, status, seq } } }) =>
+    role === "assistant" && status === "answered" && seq < this.remembersFrom.value));
   /** @type {Map<string, Item>} */
   byId = new Map();
   loadingOlder = false;
@@ -71,7 +76,9 @@ export class Chat {
       });
       follow(this.id, Math.max(0, ...page.messages.map((view) => view.revision)));
     } catch (fault) {
-      if (!this.closed) this.error.value = sentence(fault);
+      if (this.closed) return;
+      this.missing.value = fault instanceof ApiError && (fault.status === 404 || fault.status === 422);
+      this.error.value = sentence(fault);
     }
   }
 

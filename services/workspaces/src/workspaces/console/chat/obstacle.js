@@ -1,5 +1,5 @@
 // What stands in the way of a message: no agents, or one that is not well.
-import { html } from "../lib.js";
+import { capital, html } from "../lib.js";
 import { Banner } from "../parts/basic.js";
 
 /** @param {import("./agents.js").Agents} agents */
@@ -18,7 +18,7 @@ export function Obstacle({ agents }) {
   const { status, message } = agent?.health ?? {};
   if (status !== "degraded" && status !== "error") return null;
   const [tone, word] = status === "error" ? ["bad", "unhealthy"] : ["warn", "degraded"];
-  return html`<${Banner} tone=${tone}><span dir="auto"><strong>${agent?.title} is ${word}.</strong> ${message}</span><//>`;
+  return html`<${Banner} tone=${tone}><span dir="auto"><strong>${agent?.title} is ${word}.</strong> ${capital(message ?? "")}</span><//>`;
 }
 
 const LINKED = "workspace settings → Attached Teams";

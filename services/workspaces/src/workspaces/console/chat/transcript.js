@@ -17,6 +17,7 @@ export function Transcript({ chat, agents }) {
   const [away, setAway] = useState(false);
   const { shown, above, below, up, down, toEnd } = useWindow(chat);
   const from = chat.remembersFrom.value;
+  const forgets = chat.forgets.value;
 
   const scrollToEnd = () => frame.current?.scrollTo({ top: frame.current.scrollHeight });
   const scrolled = () => {
@@ -47,7 +48,7 @@ export function Transcript({ chat, agents }) {
     <div class="messages" ref=${list} role="log" aria-live="off" aria-label="Messages">
       ${above && html`<${More} key=${`above ${shown[0]?.id}`} inside=${frame} act=${goUp} what="older" />`}
       ${shown.flatMap((item) => [
-        from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
+        forgets && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
         html`<${Message} key=${item.id} item=${item} agents=${agents} />`,
       ])}
       ${below && html`<${More} key=${`below ${shown.at(-1)?.id}`} inside=${frame} act=${down} what="newer" />`}</div></div>

@@ -36,7 +36,7 @@ export function AttachedTeams({ workspace, onSaved }) {
   return html`<section class="card" aria-labelledby="teams-title" id="teams">
     <header><div class="grow"><h2 id="teams-title">Attached Teams</h2><p class="muted">All agents of an attached team can be picked in this workspace, and may read its libraries.</p></div></header>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !known.length
-      ? html`<${Empty} icon="server" title="No instance is registered" action=${html`<${Button} href="/instances">Pallas instances<//>`}>A team is a Pallas instance. Register one first.<//>`
+      ? html`<${Empty} icon="server" title="No instance is registered" action=${html`<${Button} href="/instances" icon="plus">Add an instance<//>`}>A team is a Pallas instance. Add one first.<//>`
       : html`<${Choice} instances=${known} chosen=${chosen} before=${before} onToggle=${toggle} />
         ${done && html`<${Done} done=${done} />`}${error && html`<${Banner} tone="bad">${error}<//>`}
         <footer class="row wrap"><${Button} kind="primary" busy=${busy} disabled=${!changed} onClick=${save}>Save<//>
@@ -55,7 +55,7 @@ function Choice({ instances, chosen, before, onToggle }) {
   const found = instances.filter((each) => words.every((word) => text(each).includes(word)));
   return html`${instances.length > 5 && html`<div class="search"><${Icon} name="search" /><input type="search" placeholder="Find a team or an agent" aria-label="Find a team or an agent" value=${wanted}
       onInput=${valueTo(setWanted)} /></div>`}
-    <ul class="choice">${found.map((each) => html`<li key=${each.id} class=${chosen.has(each.id) !== before.has(each.id) ? "changed" : ""}><label>
+    <ul class="team-choice">${found.map((each) => html`<li key=${each.id} class=${chosen.has(each.id) !== before.has(each.id) ? "changed" : ""}><label>
       <input type="checkbox" checked=${chosen.has(each.id)} onChange=${() => onToggle(each.id)} />
       <span class="grow"><span class="agent-title" dir="auto">${each.name}</span>
         <span class="muted clamp">${each.agents.length ? each.agents.map((agent) => agent.title).join(", ") : "no agents known yet"}</span></span>

@@ -96,6 +96,20 @@ export const Field = ({ label, for: id, hint, error, children }) => html`
     ${error && html`<p class="fault" id=${`${id}-hint`} role="alert">${error}</p>`}
     ${!error && hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}</div>`;
 
+/** Browsers have no clipboard where the page came by plain HTTP from another machine. @param {string} text */
+async function write(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = Object.assign(document.createElement("textarea"), { value: text });
+  const within = document.querySelector("dialog[open]") ?? document.body;
+  const before = document.activeElement;
+  within.append(area);
+  area.select();
+  const copied = document.execCommand("copy");
+  area.remove();
+  if (before instanceof HTMLElement) before.focus();
+  if (!copied) throw new Error("not copied");
+}
+
 /** Copies a text, and says so for a moment. @param {{text: string, label?: string, class?: string}} props */
 export function Copy({ text, label = "Copy", class: extra }) {
   const [copied, setCopied] = useState(false);
@@ -103,7 +117,7 @@ export function Copy({ text, label = "Copy", class: extra }) {
     const timer = copied ? setTimeout(() => setCopied(false), 1500) : undefined;
     return () => clearTimeout(timer);
   }, [copied]);
-  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true), () => undefined);
+  const copy = () => write(text).then(() => setCopied(true), () => setCopied(false));
   const [icon, says] = copied ? ["check", "Copied"] : ["copy", label];
   return html`<${IconButton} icon=${icon} label=${says} class=${classes(extra, copied && "done")} onClick=${copy} />`;
 }

@@ -17,7 +17,7 @@ export function BelievedCard({ instance, onChanged }) {
   const rows = rowsOf(instance);
   return html`<section class="card" aria-labelledby="believed-title">
     <header><div class="grow"><h2 id="believed-title">Mnemosyne</h2>
-      <p class="muted">${believed ? html`Asked <${Time} at=${believed.at} />` : "Not asked yet"} · last told <${Time} at=${instance.pushed_at} /></p></div>
+      <p class="muted">${believed ? html`Asked <${Time} at=${believed.at} />` : "Not asked yet"} · ${instance.pushed_at ? html`last told <${Time} at=${instance.pushed_at} />` : "no workspaces told yet"}</p></div>
       <${Button} icon="refresh-cw" busy=${busy} onClick=${check}>Ask now<//></header>
     ${drift ? html`<${Banner} tone="warn">${drift}<//>` : believed && html`<p class="lead ok"><${Icon} name="circle-check" />${agreement(believed)}</p>`}
     ${believed?.active === null && html`<p class="muted">Mnemosyne knows no such team.</p>`}

@@ -1,7 +1,7 @@
 // What pages about instances share: the state of a team in Mnemosyne, its agents, entries that cannot be used.
-import { classes, html, useState } from "../lib.js";
+import { capital, classes, html, useState } from "../lib.js";
 import { path, post } from "../api.js";
-import { Banner, Button, HealthBadge, Icon, Pill } from "./basic.js";
+import { Banner, Button, HealthBadge, Icon, Pill, healthOf } from "./basic.js";
 import { useWork } from "./load.js";
 import { failed, toast } from "./toast.js";
 
@@ -38,8 +38,8 @@ export function Unprovisioned({ instance, onDone }) {
 export function AgentIcon({ title, icon, size = 28 }) {
   const [broken, setBroken] = useState(false);
   const box = { width: size, height: size };
-  if (icon && !broken) return html`<img class="agent-icon" src=${icon} ...${box} alt="" loading="lazy" onError=${() => setBroken(true)} />`;
-  return html`<svg class="agent-icon" ...${box} viewBox="0 0 28 28" aria-hidden="true">
+  if (icon && !broken) return html`<img class="agent-tile" src=${icon} ...${box} alt="" loading="lazy" onError=${() => setBroken(true)} />`;
+  return html`<svg class="agent-tile" ...${box} viewBox="0 0 28 28" aria-hidden="true">
     <text x="14" y="14.5" dominant-baseline="central" text-anchor="middle">${[...title.trim()][0]?.toUpperCase() ?? "?"}</text></svg>`;
 }
 
@@ -48,6 +48,7 @@ export const Agents = ({ agents, full = false }) => html`<ul class="agents">${ag
   <li key=${agent.server_id}><${AgentIcon} title=${agent.title} icon=${agent.icon} />
     <div class="grow"><div class="agent-title"><span dir="auto">${agent.title}</span>${agent.health && html`<${HealthBadge} health=${agent.health} />`}</div>
       ${agent.description && html`<p class=${classes("agent-text", !full && "clamp")} dir="auto">${agent.description}</p>`}
+      ${full && agent.health?.message && html`<p class=${`agent-reason ${healthOf(agent.health).tone}`} dir="auto">${capital(agent.health.message)}</p>`}
       ${full && html`<${Capabilities} agent=${agent} />`}</div></li>`)}</ul>`;
 
 /** @param {{agent: import("../answers").DiscoveredAgent}} props */

@@ -1,4 +1,4 @@
-// Short notes in a corner. Failures stay until they are dismissed.
+// Short notes at the top, where they cover no button. Failures stay until they are dismissed.
 import { html, signal } from "../lib.js";
 import { sentence } from "../api.js";
 import { Icon, IconButton } from "./basic.js";

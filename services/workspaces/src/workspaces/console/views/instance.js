@@ -1,8 +1,8 @@
 // One Pallas instance: its token, what Mnemosyne believes, its agents, and what was told to Mnemosyne.
 import { counted, html, useState, useTitle } from "../lib.js";
-import { get, path, post } from "../api.js";
+import { ApiError, get, path, post } from "../api.js";
 import { navigate } from "../router.js";
-import { Banner, Button, Copy, Icon } from "../parts/basic.js";
+import { Banner, Button, Copy, Empty, Icon } from "../parts/basic.js";
 import { BelievedCard } from "../parts/believed.js";
 import { DeliveryTable } from "../parts/delivery_table.js";
 import { Agents, StatusPill, Unprovisioned, Unusable } from "../parts/instance.js";
@@ -16,14 +16,26 @@ import { failed, toast } from "../parts/toast.js";
 /** @typedef {import("../answers").InstanceView} Instance */
 /** @typedef {"edit" | "token" | "delete" | null} Open */
 
+/** Stands for an instance that does not exist. */
+const NONE = /** @type {Instance} */ ({});
+
+/** @param {unknown} error */
+function gone(error) {
+  if (error instanceof ApiError && error.status === 404) return NONE;
+  throw error;
+}
+
 /** @param {{params: {id: string}}} props */
 export default function InstanceView({ params }) {
   const { id } = params;
-  const loaded = useLoaded(() => /** @type {Promise<Instance>} */ (get(path`/pallas/${id}`)), [id], ["instance", "health"]);
+  const loaded = useLoaded(() => /** @type {Promise<Instance>} */ (get(path`/pallas/${id}`).catch(gone)), [id], ["instance", "health"]);
   const [open, setOpen] = useState(/** @type {Open} */ (null));
   const instance = loaded.data;
   useTitle(instance?.name ?? "Instance");
-  if (!instance || instance.id !== id) return html`<div class="page"><${Back} /><${Loading} loaded=${loaded} lines=${8} /></div>`;
+  if (!instance || (instance !== NONE && instance.id !== id)) return html`<div class="page"><${Back} /><${Loading} loaded=${loaded} lines=${8} /></div>`;
+  if (instance === NONE)
+    return html`<div class="page"><${Back} /><${Empty} icon="server" whole title="There is no such instance" action=${html`<${Button} href="/instances">Pallas instances<//>`}>
+      It may have been deleted.<//></div>`;
   const close = () => setOpen(null);
   return html`<div class="page">
     <${Back} /><${Head} instance=${instance} loaded=${loaded} open=${setOpen} />
@@ -55,7 +67,7 @@ function Head({ instance, loaded, open }) {
     void loaded.reload();
   });
   return html`<header><div><div class="row wrap"><h1 dir="auto">${instance.name}</h1><${StatusPill} instance=${instance} /></div>
-      <p>Attached to ${counted(instance.workspace_ids.length, "workspace")} · registry fetched <${Time} at=${instance.last_fetched_at} /></p></div>
+      <p>${attachedTo(instance.workspace_ids.length)} · registry fetched <${Time} at=${instance.last_fetched_at} /></p></div>
     <div class="row"><${Button} icon="refresh-cw" busy=${busy} onClick=${refresh}>Refresh<//>
       <${Menu} label="More" actions=${[
         { label: "Edit", icon: "pencil", act: () => open("edit") },
@@ -65,6 +77,9 @@ function Head({ instance, loaded, open }) {
     ${loaded.error && html`<${Banner} tone="warn" icon="wifi-off">${loaded.error}<//>`}
     ${instance.last_fetch_error && html`<${Banner} tone="warn" icon="wifi-off">The registry could not be read: ${instance.last_fetch_error}. The agents are those of the last fetch.<//>`}`;
 }
+
+/** @param {number} workspaces */
+const attachedTo = (workspaces) => (workspaces ? `Attached to ${counted(workspaces, "workspace")}` : "Not attached to any workspace");
 
 /** @param {{instance: Instance, onToken: () => void}} props */
 const About = ({ instance, onToken }) => html`<section class="card" aria-labelledby="about-title">

@@ -2,7 +2,7 @@
 import { asset, html, useEffect, useRef, useState } from "../lib.js";
 import { ApiError, post, sentence } from "../api.js";
 import { navigate } from "../router.js";
-import { session } from "../state.js";
+import { expired, session } from "../state.js";
 import { Banner, Button, Field, Spinner } from "../parts/basic.js";
 
 /** @param {{query: URLSearchParams}} props */
@@ -18,6 +18,7 @@ export default function Login({ query }) {
     setError("");
     try {
       session.value = await post("/login", proof);
+      expired.value = false;
     } catch (fault) {
       const wait = fault instanceof ApiError && fault.retryAfter ? ` Try again in ${Math.ceil(fault.retryAfter)} s.` : "";
       setError(sentence(fault) + wait);
@@ -50,7 +51,7 @@ export default function Login({ query }) {
     <div class="login-card"><img src=${asset("logo.svg")} width="44" height="44" alt="" />
       <h1>Log in to Pallas</h1>
       ${busy && once.current && !error ? html`<p class="row muted" role="status"><${Spinner} /> Logging in…</p>` : html`
-        ${error && html`<${Banner} tone="bad">${error}<//>`}
+        ${error ? html`<${Banner} tone="bad">${error}<//>` : expired.value && html`<${Banner}>Your session has ended. What you typed is still there after the login.<//>`}
         <form class="stack" onSubmit=${submit}>
           <input class="visually-hidden" type="text" autocomplete="username" value="admin" tabindex="-1" aria-hidden="true" readonly />
           <${Field} label="Password" for="password">

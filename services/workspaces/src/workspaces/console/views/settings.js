@@ -1,5 +1,5 @@
 // General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
-import { html, useState, useTitle, valueTo } from "../lib.js";
+import { capital, html, useState, useTitle, valueTo } from "../lib.js";
 import { get, put, sentence } from "../api.js";
 import { Banner, Button, Field } from "../parts/basic.js";
 import { Loading, useLoaded, useWork } from "../parts/load.js";
@@ -32,9 +32,6 @@ export default function SettingsPage() {
 
 /** @param {Entry} entry @param {Values} values */
 const shown = (entry, values) => String(Number((values[entry.name] * (entry.scale ?? 1)).toFixed(3)));
-
-/** @param {string} text */
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** @param {{values: Values, onSaved: (values: Values) => void}} props */
 function Form({ values, onSaved }) {

@@ -8,6 +8,9 @@ import { useCallable } from "./filters.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */
 
+/** Not for the second click of a double click: the first one may have found that the person must confirm. @param {MouseEvent} event */
+const firstOnly = (event) => event.detail > 1 && event.preventDefault();
+
 /** @param {{view: TurnView, onClose: () => void}} props */
 export function RunAgain({ view, onClose }) {
   const id = useId();
@@ -44,7 +47,7 @@ export function RunAgain({ view, onClose }) {
         <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>
       <${Field} label="Model" for=${`${id}-model`} error=${faultOf("model")}><select id=${`${id}-model`} value=${model} onChange=${change(setModel)}>
         <option value="">The agent's own</option>${models.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
-      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault)}<//>`}</div>
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy}>${sure ? "Run anyway" : "Run again"}<//></footer>
+      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault).replace(turn.id, "").replace("  ", " ")}<//>`}</div>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy} autofocus onClick=${firstOnly}>${sure ? "Run anyway" : "Run again"}<//></footer>
   </form><//>`;
 }

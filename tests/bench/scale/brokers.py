@@ -1,0 +1,116 @@
+"""The brokers under measurement: one, or a cluster; the CPU of each; brokers that may use only a share of a core.
+
+A broker with a share stands for a machine of its own: without, all brokers of one machine have its CPU together.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from tests.bench.processes import Measured
+from tests.bench.scale.streams import CONSUMER, log_name, make_shard, queue_name, shard_tag
+from tests.embedded import NatsServer, free_port
+from tests.integration.real_parts import until
+
+from pallas_bus.transport.connection import Bus, connect
+from pallas_contracts.catalog import GATEWAY
+from pallas_contracts.errors import PallasError
+
+_WITHIN = 60.0
+_PERIOD = 0.02
+"""Seconds after which it is looked at whether a broker has used up its share."""
+
+
+class Cluster:
+    """Brokers `n0`, `n1` ... that have the streams of some shards."""
+
+    def __init__(self, servers: Sequence[NatsServer], bus: Bus) -> None:
+        self.servers = servers
+        self.bus = bus
+        self.measured = [Measured(f"n{number}", server.pid) for number, server in enumerate(servers)]
+
+    async def make(self, shards: int, replicas: int, *, apart: bool = False) -> None:
+        """Make the shards, each led by a broker of its own if there are enough; `apart`: its queue by the next one."""
+        for shard in range(shards):
+            await until(lambda shard=shard: self._is_made(shard, replicas), _WITHIN)
+            if replicas > 1:
+                queue = (shard + apart) % len(self.servers)
+                await self._lead(f"STREAM.{{}}.{log_name(shard)}", shard % len(self.servers))
+                await self._lead(f"STREAM.{{}}.{queue_name(shard)}", queue)
+                await self._lead(f"CONSUMER.{{}}.{queue_name(shard)}.{CONSUMER}", queue)
+
+    def leader(self, shard: int) -> NatsServer:
+        """The broker that leads a shard."""
+        return self.servers[shard % len(self.servers)]
+
+    async def _is_made(self, shard: int, replicas: int) -> bool:
+        with suppress(PallasError):  # not all brokers know each other yet
+            await make_shard(self.bus, shard, replicas)
+            return True
+        return False
+
+    async def _lead(self, api: str, number: int) -> None:
+        """Wait until this broker leads a stream or consumer."""
+        await until(lambda: self._leads(api, f"n{number}"), _WITHIN)
+
+    async def _leads(self, api: str, wanted: str) -> bool:
+        with suppress(PallasError):
+            leader = (await self.bus.api(api.format("INFO"), {}))["cluster"].get("leader")
+            if leader == wanted:
+                return True
+            await self.bus.api(api.format("LEADER.STEPDOWN"), {"placement": {"preferred": wanted}})
+        return False
+
+
+@asynccontextmanager
+async def brokers(count: int) -> AsyncGenerator[Cluster]:
+    """A cluster of so many brokers with an empty store, or one alone."""
+    ports = [free_port() for _ in range(count)]
+    routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
+    texts = [
+        f"server_name: n{number}\nserver_tags: {json.dumps(_shards_at(number, count))}\n"
+        f'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: {routes} }}'
+        for number, port in enumerate(ports)
+    ]
+    async with AsyncExitStack() as stack:
+        servers = [stack.enter_context(NatsServer(further=text if count > 1 else "")) for text in texts]
+        bus = await stack.enter_async_context(connect(servers[0].url, GATEWAY))
+        yield Cluster(servers, bus)
+
+
+def _shards_at(number: int, count: int) -> list[str]:
+    """The shards that a broker keeps: those that it leads, and those of the two brokers before it."""
+    return [shard_tag((number - back) % count) for back in range(3)]
+
+
+@asynccontextmanager
+async def held_to(share: float | None, measured: Sequence[Measured]) -> AsyncGenerator[None]:
+    """Inside the block none of these processes uses more than `share` of a core: it is stopped until it may go on."""
+    if share is None:
+        yield
+        return
+    tasks = [asyncio.create_task(_hold(each, share)) for each in measured]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for each in measured:
+            os.kill(each.pid, signal.SIGCONT)
+
+
+async def _hold(process: Measured, share: float) -> None:
+    loop = asyncio.get_running_loop()
+    began, used = loop.time(), process.cpu_seconds()
+    while True:
+        await asyncio.sleep(_PERIOD)
+        ahead = (process.cpu_seconds() - used) / share - (loop.time() - began)
+        if ahead > 0:
+            os.kill(process.pid, signal.SIGSTOP)
+            await asyncio.sleep(ahead)
+            os.kill(process.pid, signal.SIGCONT)
+        elif ahead < -_PERIOD:  # what was not used is not saved up
+            began, used = loop.time(), process.cpu_seconds()

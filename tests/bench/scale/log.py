@@ -1,0 +1,85 @@
+"""Turns a second through one log stream, and through several; and what a turn costs each broker."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.bench.scale.brokers import Cluster, brokers, held_to
+from tests.bench.scale.load import Task
+from tests.bench.scale.turns import Shape
+
+SHORT, LONG = 1, 10
+"""Steps of a turn: a model that answers at once; one that calls ten tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One measurement. `share` is how much of a core each broker may use; `apart`: another one leads the queue."""
+
+    brokers: int
+    replicas: int
+    shards: int = 1
+    steps: int = SHORT
+    readers: int = 1
+    at_once: int = 64
+    share: float | None = None
+    apart: bool = False
+
+
+async def measure(cases: list[Case], seconds: float, report: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Measure each case on brokers of its own."""
+    found: list[dict[str, Any]] = []
+    for case in cases:
+        report(f"log: {case}")
+        async with brokers(case.brokers) as cluster:
+            await cluster.make(case.shards, case.replicas, apart=case.apart)
+            found.append(asdict(case) | await _measure(cluster, case, seconds))
+        report(f"  {found[-1]['per_second']:.0f} turns/s, {found[-1]['cpu_ms']}")
+    return found
+
+
+async def _measure(cluster: Cluster, case: Case, seconds: float) -> dict[str, Any]:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(held_to(case.share, cluster.measured))
+        loads = [await _started(cluster, case, shard, seconds) for shard in range(case.shards)]
+        for load in loads:
+            await _line(load)
+        before = [each.cpu_seconds() for each in cluster.measured]
+        for load in loads:
+            await _line(load)
+        spent = [each.cpu_seconds() - was for each, was in zip(cluster.measured, before, strict=True)]
+        runs = [json.loads(await _line(load)) for load in loads]
+        for load in loads:
+            await load.wait()
+    turns = sum(run["turns"] for run in runs)
+    return {
+        "per_second": sum(run["turns"] / run["seconds"] for run in runs),
+        "stored": Shape(case.steps).stored + 1,
+        "p50_ms": max(run["p50_ms"] for run in runs),
+        "p99_ms": max(run["p99_ms"] for run in runs),
+        "cpu_ms": [1000 * each / turns for each in spent],
+        "cores": sum(spent) / max(run["seconds"] for run in runs),
+        "repeated": sum(run["repeated"] for run in runs) / turns,
+        "refused": [text for run in runs for text in run["refused"]],
+    }
+
+
+async def _started(cluster: Cluster, case: Case, shard: int, seconds: float) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    load = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.bench.scale.load", stdin=pipe, stdout=pipe)
+    assert load.stdin is not None
+    readers = case.readers if shard == 0 else 0
+    task = Task(cluster.leader(shard).port, shard, case.steps, case.at_once, readers, seconds)
+    load.stdin.write(task.to_json().encode() + b"\n")
+    return load
+
+
+async def _line(load: asyncio.subprocess.Process) -> bytes:
+    assert load.stdout is not None
+    if not (line := await load.stdout.readline()):
+        raise RuntimeError("a load process ended")
+    return line

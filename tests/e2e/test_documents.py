@@ -1,0 +1,48 @@
+"""Every command of a document works as it is written, unless its block says what it needs that no test has."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.contract.tree import ROOT
+from tests.e2e.auth_stack import AuthStack
+from tests.e2e.documents import lines_to_run, moved, pallas, run
+from tests.requirements import requirement
+
+PATHS = ("*.md", "docs/*.md", "docs/how-to/*.md", "docs/explanation/*.md", "*/README.md", "*/*/README.md")
+DOCUMENTS = {page for path in PATHS for page in ROOT.glob(path)}
+PAGES = [page for page in sorted(DOCUMENTS) if lines_to_run(page)]
+ELSEWHERE = {
+    "http://puck.incus:23030/teams/kottos": "http://localhost:23030/teams/scholars",
+    "http://other.incus:23030/teams/kottos": "http://localhost:23030",
+}
+"""Addresses of other machines, and what stands for them."""
+
+
+@pytest.fixture
+def folder(auth_stack: AuthStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a reader has: the examples, a team folder, some papers, and the data folder of the stack."""
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(auth_stack.teams / "scholars", tmp_path / "teams" / "kottos")
+    (tmp_path / "teams" / "demo").symlink_to(ROOT / "teams" / "demo")
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "one.md").write_text("# One\n\nA paper.", "utf-8")
+    shutil.copytree(tmp_path / "papers", tmp_path / "handbook")
+    (tmp_path / ".pallas").symlink_to(auth_stack.ready["data"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert pallas("rpc", "demo/harper", "harper", '{"message": "hello"}')[0] == 0, "there is a turn to look at"
+    return tmp_path
+
+
+@requirement("K-doc-1")
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_document_work(page: Path, auth_stack: AuthStack) -> None:
+    failed: list[str] = []
+    for line in lines_to_run(page):
+        for address, ours in ELSEWHERE.items():
+            line = line.replace(address, ours)
+        done, printed = run(moved(line, auth_stack.stack))
+        failed += [] if done else [f"{line}\n{printed}"]
+    assert not failed, "\n\n".join(failed)

@@ -1,8 +1,9 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
-one of the console or of the fleet alone `console` or `fleet`; any other writes `partial`, so that it never replaces a
-whole one. What is measured of recovery and of authorisation has to be asked for: it takes minutes.
+one of the console, the fleet or fast-agent alone `console`, `fleet` or `fast-agent`; any other writes `partial`, so
+that it never replaces a whole one. What is measured of recovery and of authorisation has to be asked for: it takes
+minutes.
 """
 
 import argparse
@@ -42,7 +43,7 @@ RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
 """Parts that have to be asked for, each with results of its own."""
-OWN = (*ALONE, "console", "fleet")
+OWN = (*ALONE, "console", "fleet", "fast-agent")
 """Parts with results of their own where nothing else is measured."""
 
 

@@ -157,3 +157,10 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
     assert shown(model.taken(), stage.shadow) == requests
     assert answer.text == text
     assert answer.messages
+
+
+async def test_calls_of_a_model_share_a_connection(stage: Stage, model: Model) -> None:
+    before = len(model.connected)
+    await stage.call("chaining", MESSAGE)
+    assert len(model.taken()) > 1
+    assert len(model.connected) <= before + 1

@@ -1,8 +1,9 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
-one of the console, the fleet or the limits alone `console`, `fleet` or `limits`; any other writes `partial`, so that it
-never replaces a whole one. Recovery, authorisation, limits, starting and tracing have to be asked for: each takes
+one of the console, the fleet, fast-agent or the limits alone `console`, `fleet`, `fast-agent` or `limits`; any other
+writes `partial`, so that it never replaces a whole one. Recovery, authorisation, limits, starting and tracing have to
+be asked for: each takes
 minutes.
 """
 
@@ -44,7 +45,7 @@ RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing", "limits")
 """Parts that have to be asked for, each with results of its own."""
-OWN = (*ALONE, "console", "fleet")
+OWN = (*ALONE, "console", "fleet", "fast-agent")
 """Parts with results of their own where nothing else is measured."""
 
 

@@ -11,15 +11,16 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.bench import stack, stepping
+from tests.bench import fastagent_start, stack, stepping
 from tests.bench.calls import Call
 from tests.bench.load_process import Load
-from tests.bench.processes import Measured, running
+from tests.bench.processes import Measured, Process, running
 from tests.bench.stepping import Counted
 from tests.bench.tables import table
 from tests.bench.throughput import Measure, Subject
@@ -54,13 +55,30 @@ def measure(folder: Path, load: Load, rounds: int, seconds: float, report: Calla
     python = fast_agent_python(os.environ, report)
     version = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=True).stdout.strip()
     report(f"starting Pallas and fast-agent {version}")
-    with _subjects(folder / "fast-agent", load, python) as found:
+    with _subjects(folder / "fast-agent", load, python) as (found, hosting):
         figures = measure_subjects(found, CONCURRENCIES, min(_ROUNDS, rounds), seconds, report)
-    return {"version": version, "subjects": figures}
+        report("making an agent with three servers, and starting from zero")
+        starts = {"builds": fastagent_start.builds(python, hosting.team), "from_zero": hosting.from_zero()}
+    return {"version": version, "subjects": figures, "starts": starts}
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosting:
+    """The worker that hosts a team, how it is started, and a call of its agent with a tool."""
+
+    team: Path
+    process: Process
+    start: Callable[[], AbstractContextManager[Process]]
+    call: Call
+
+    def from_zero(self) -> list[float]:
+        """Seconds from a call of the agent, while nothing hosts it, to its answer."""
+        self.process.stop()
+        return fastagent_start.from_zero(self.call, self.start)
 
 
 @contextmanager
-def _subjects(folder: Path, load: Load, python: Path) -> Generator[list[Subject]]:
+def _subjects(folder: Path, load: Load, python: Path) -> Generator[tuple[list[Subject], _Hosting]]:
     with ExitStack() as parts:
         enter = parts.enter_context
         counts = enter(stepping.counted(folder, model_is_counted=False))
@@ -83,8 +101,8 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[list[Subject]
         plain, plain_by_request = peer("request", "plain")
         env = {"PALLAS_NATS_URL": url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(_team(folder, config))}
         env |= {"PALLAS_SLOTS": "64", "PALLAS_SHADOW_DIR": str(folder / "shadows")}
-        hosting = enter(running("fast-agent-worker", folder, "fast_agent_worker", env=env, python=python))
-        hosting.wait_for("readyz")
+        start = partial(running, "fast-agent-worker", folder, "fast_agent_worker", env=env, python=python)
+        hosting = enter(start()).wait_for("readyz")
         hosted = replace(ours, path="/teams/hosted/mcp/stepper")
         calls: dict[str, tuple[Call, tuple[Measured, ...]]] = {
             PALLAS: (ours, (gateway, worker, nats)),
@@ -101,7 +119,8 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[list[Subject]
         for call, _ in calls.values():
             stack.until_right(load, call)
         load.run(in_sessions, max(CONCURRENCIES), 0.0)  # opens the sessions
-        yield [Subject(name, measuring(call), processes) for name, (call, processes) in calls.items()]
+        found = [Subject(name, measuring(call), processes) for name, (call, processes) in calls.items()]
+        yield found, _Hosting(folder / "hosted", hosting, start, hosted)
 
 
 _QUIET = {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_SHOW_SERVER_BANNER": "false"}
@@ -117,8 +136,11 @@ def _team(folder: Path, config: Path) -> Path:
     team = folder / "hosted"
     team.mkdir()
     shutil.copy(config, team)
-    (team / "agents.yaml").write_text("agents: {stepper: {module: steps.py}, plain: {module: steps.py}}", "utf-8")
+    modules = {"stepper": "steps.py", "plain": "steps.py", "three": "three.py"}
+    agents = {name: {"module": module} for name, module in modules.items()}
+    (team / "agents.yaml").write_text(json.dumps({"agents": agents}), "utf-8")
     (team / "steps.py").write_text(_MODULE, "utf-8")
+    (team / "three.py").write_text(_THREE, "utf-8")
     return team
 
 
@@ -134,6 +156,17 @@ async def main(): ...
 """
 
 
+_THREE = """
+from fast_agent import FastAgent
+
+fast = FastAgent("three")
+
+
+@fast.agent("three", instruction="You answer.", servers=["counter", "second", "third"], use_history=False)
+async def main(): ...
+"""
+
+
 def _config(folder: Path, counts: Counted) -> Path:
     """The configuration of fast-agent. JSON is YAML."""
     model, counter = counts.variables["BENCH_MODEL_URL"], counts.variables["BENCH_COUNTER_URL"]
@@ -143,7 +176,7 @@ def _config(folder: Path, counts: Counted) -> Path:
         "session_history": False,
         "logger": {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False},
         "generic": {"base_url": model, "api_key": "none"},
-        "mcp": {"servers": {"counter": {"transport": "http", "url": counter}}},
+        "mcp": {"servers": {name: {"transport": "http", "url": counter} for name in ("counter", "second", "third")}},
     }
     path.write_text(json.dumps(settings), "utf-8")
     return path
@@ -171,7 +204,7 @@ def section(found: dict[str, Any]) -> str:
         "Half of fast-agent's CPU in a session goes into a TLS context that it makes for each call of the model."
     )
     head = ("subject", "callers", "p50 ms", "p99 ms", "turns/s", "CPU a turn, ms")
-    return f"## Beside fast-agent\n\n{note}\n\n" + table(head, rows)
+    return f"## Beside fast-agent\n\n{note}\n\n{table(head, rows)}\n{fastagent_start.section(found['starts'])}"
 
 
 def faults(found: dict[str, Any]) -> Generator[str]:

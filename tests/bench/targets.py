@@ -50,6 +50,42 @@ def _ratio(subject: str, other: str, concurrency: int, figure: str) -> Callable[
     )
 
 
+def _hosted(plain: bool) -> Callable[[Results], float]:
+    """Turns a second at 64 callers, of those of fast-agent's stateless server."""
+    pair = (fastagent.PLAIN_HOSTED, fastagent.PLAIN_STATELESS) if plain else (fastagent.HOSTED, fastagent.STATELESS)
+
+    def ratio(results: Results) -> float:
+        ours, theirs = (results["fast-agent"]["subjects"][it]["64"]["per_second_rounds"] for it in pair)
+        return paired_ratio(ours, theirs)
+
+    return ratio
+
+
+def _plain_hosted(results: Results) -> float:
+    return results["fast-agent"]["subjects"][fastagent.PLAIN_HOSTED]["64"]["per_second"]
+
+
+_FAST_AGENT = (
+    Target("fast-agent-worker, no servers: turns/s at 64 callers", _plain_hosted, 250.0, True, ""),
+    Target("fast-agent-worker, no servers: turns/s, of fast-agent", _hosted(plain=True), 1.0, True, "x"),
+    Target("fast-agent-worker, a server: turns/s at 64 callers, of fast-agent", _hosted(plain=False), 15.0, True, "x"),
+    Target(
+        "fast-agent-worker: an agent with three servers is made",
+        lambda it: it["fast-agent"]["starts"]["builds"]["worker"],
+        5.0,
+        False,
+        "ms",
+    ),
+    Target(
+        "fast-agent-worker: scale from zero",
+        lambda it: percentile(it["fast-agent"]["starts"]["from_zero"], 0.5),
+        8.0,
+        False,
+        "s",
+    ),
+)
+
+
 def _beside_fast_agent(concurrency: int, figure: str) -> Callable[[Results], float]:
     def ratio(results: Results) -> float:
         subjects, rounds = results["fast-agent"]["subjects"], f"{figure}_rounds"
@@ -197,6 +233,7 @@ TARGETS = (
         True,
         "x",
     ),
+    *_FAST_AGENT,
     Target("worker killed in step 7 of 10 -> turns answered", lambda it: it["journal"]["kill"]["share"], 1.0, True, ""),
     Target(
         "worker killed in step 7 of 10 -> model calls of a turn, at most",

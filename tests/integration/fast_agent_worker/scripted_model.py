@@ -20,10 +20,11 @@ _AGENT = re.compile(r'(?:agent name|"agent"|"name")[=:] ?"([^"]+)"')
 
 
 class Model:
-    """The requests so far, and the address."""
+    """The requests so far, the callers that have connected, and the address."""
 
-    def __init__(self, url: str, requests: list[Json]) -> None:
+    def __init__(self, url: str, requests: list[Json], connected: list[Any]) -> None:
         self.url = url
+        self.connected = connected
         self._requests = requests
 
     def taken(self) -> list[Json]:
@@ -37,10 +38,15 @@ class Model:
 def scripted_model() -> Generator[Model]:
     """The model, listening on a free port."""
     seen: list[Json] = []
+    connected: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         requests: ClassVar[list[Json]] = seen
+
+        def setup(self) -> None:
+            connected.append(self.client_address)
+            super().setup()
 
         def do_POST(self) -> None:
             body: Json = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -59,7 +65,7 @@ def scripted_model() -> Generator[Model]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield Model(f"http://127.0.0.1:{server.server_port}/v1", seen)
+        yield Model(f"http://127.0.0.1:{server.server_port}/v1", seen, connected)
     finally:
         server.shutdown()
         server.server_close()

@@ -203,3 +203,10 @@ async def test_calls_of_models_have_the_price_of_the_table(stage: Stage) -> None
     cost = await stage.counted("pallas_model_cost_total", currency="EUR")
     assert cost == pytest.approx(tokens["input"] / 2 + tokens["output"])
     assert cost > 0
+
+
+async def test_calls_of_a_model_share_a_connection(stage: Stage, model: Model) -> None:
+    before = len(model.connected)
+    await stage.call("chaining", MESSAGE)
+    assert len(model.taken()) > 1
+    assert len(model.connected) <= before + 1

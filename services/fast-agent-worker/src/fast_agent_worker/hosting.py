@@ -17,9 +17,10 @@ from pydantic import ValidationError
 
 from fast_agent_worker.own_agents import adopt_agents
 from fast_agent_worker.project.load import Prepared, Project, silence
+from fast_agent_worker.project.models import close_connections
+from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.project.shadow import shadow_of
-from fast_agent_worker.project.tls import share_tls_context
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
 from fast_agent_worker.turns.journal import made_of
@@ -91,6 +92,7 @@ class _Host:
             await connections.close()
         if self._project is not None:
             await self._project.close()
+        await close_connections()
         self._stack.close()
 
     def stdio_health(self) -> dict[str, str | None]:
@@ -134,7 +136,7 @@ class _Host:
                 log.info("fast-agent's settings", extra={"note": note})
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
-            share_tls_context()
+            make_once()
             self._project = Project(shadow, folder)
         return self._project
 

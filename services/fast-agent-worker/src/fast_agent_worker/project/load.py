@@ -24,6 +24,7 @@ from fast_agent.core.prompt_templates import refresh_execution_environment_conte
 from fast_agent.core.run_lifecycle import FastAgentRunLifecycle
 from fast_agent.ui import console
 
+from fast_agent_worker.project.once import factory_once
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig
 from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS
@@ -168,6 +169,7 @@ async def prepare(fast: FastAgent) -> Prepared:
         log.exception("a project cannot be prepared")
         raise Rejected(f"fast-agent refuses the project: {_reason(error)}") from error
     runtime = entered.runtime
+    runtime.model_factory_func = factory_once(runtime.model_factory_func)
     runtime.shell_environment = fast.environments.resolve(None)
     await open_environment_with_progress(runtime.shell_environment, logger=get_logger(__name__))
     await fast._apply_environment_skills(runtime.shell_environment)

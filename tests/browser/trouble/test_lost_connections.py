@@ -103,7 +103,8 @@ async def test_a_service_that_was_killed_and_restarted_shows_the_answer_once(
         engine = open_engine(url, pool=1, service="tests")
         await attach(engine, harper)
         await engine.dispose()
-        page = await shows(open_page, service.base)(allowed=("ERR_CONNECTION", "ERR_INCOMPLETE"))
+        # A service that is starting answers 503.
+        page = await shows(open_page, service.base)(allowed=("ERR_CONNECTION", "ERR_INCOMPLETE", "503"))
         streams = list[Request]()
         page.on("request", lambda request: streams.append(request) if "/events" in request.url else None)
         await say(page, "Tell me")

@@ -1,5 +1,6 @@
 """Starts what speaks with agents."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ async def open_agents(
 
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(LateCalls(transport))
+        loading = asyncio.create_task(calls(), name="load the SDK")  # before somebody waits for the first call
+        stack.callback(loading.cancel)
         icons = await stack.enter_async_context(Icons(engine, policy))
         targets = Targets(engine, vault, settings.agent_token, settings.origins)
         book = HealthBook(ask_health, hub, metrics.agent_health, defaults.health_interval)

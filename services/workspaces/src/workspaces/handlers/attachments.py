@@ -15,7 +15,7 @@ from pallas_postgres.engine import reading
 from workspaces.answers import Attached, AttachedInstance
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
-from workspaces.live.hub import ALL, Hub
+from workspaces.live.hub import ALL, Hub, Live
 from workspaces.model import Who, no_instance, no_workspace
 from workspaces.registries.store import connect
 from workspaces.tables import Assignment, PallasInstance, Workspace
@@ -103,11 +103,9 @@ async def _change(
     if removed:
         gone = Assignment.workspace_id == workspace_id, Assignment.pallas_instance_id.in_(removed)
         await session.execute(delete(Assignment).where(*gone))
-        await Hub.tell_in(session, ALL, "agents", {})
-    if added or removed:
-        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
-    for one in sorted({*added, *removed}):
-        await Hub.tell_in(session, ALL, "instance", {"id": one})
+    if changed := sorted({*added, *removed}):
+        told = (Live(ALL, "instance", {"id": one}) for one in changed)
+        await Hub.tell_all_in(session, (Live(ALL, "workspace", {"id": workspace_id}), Live(ALL, "agents"), *told))
     return Decision(
         await _attached(session, workspace_id, warnings),
         (

@@ -3,8 +3,7 @@
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
 one of the console, the fleet, fast-agent or the limits alone `console`, `fleet`, `fast-agent` or `limits`; any other
 writes `partial`, so that it never replaces a whole one. Recovery, authorisation, limits, starting and tracing have to
-be asked for: each takes
-minutes.
+be asked for: each takes minutes.
 """
 
 import argparse

@@ -19,7 +19,10 @@ from tests.bench.scale.wire import Wire, connect, message
 from pallas_bus.transport.errors import IN_FLIGHT
 
 _PAUSE = 0.005
-"""Seconds after which the bus sends a message again that a replicated stream does not take yet."""
+"""Seconds after which the bus sends an outcome again that a replicated stream does not take yet.
+
+From then on it waits for the answer before it sends the outcome.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Turns:
         self._began: dict[str, float] = {}
         self._deliveries: dict[str, str] = {}
         self._ends: dict[str, bytes] = {}
+        self._waiting: set[str] = set()
         self.repeated = 0
         self.wire: Wire | None = None
 
@@ -82,7 +86,13 @@ class Turns:
             self.refused.append(str(error))
         elif part == "c":
             self._ends[turn] = turns.outcome(self.shape, turn, answer["seq"])
-            self.wire.send(turns.work(self.shape, turn, answer["seq"]) + self._ends[turn])
+            together = self._ends[turn] if not self.repeated else b""
+            self.wire.send(turns.work(self.shape, turn, answer["seq"]) + together)
+            if not together:
+                self._waiting.add(turn)
+        elif part == "a" and turn in self._waiting:
+            self._waiting.discard(turn)
+            self.wire.send(self._ends[turn])
         elif part == "o":
             del self._ends[turn]
             self.wire.send(message(self._deliveries.pop(turn), b"+ACK"))

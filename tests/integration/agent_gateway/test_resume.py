@@ -17,9 +17,9 @@ from pallas_contracts.turns import CancelRequested, Claimed
 
 @pytest.fixture
 async def fronts(platform: Platform) -> tuple[Front, Front]:
-    """Two replicas with a worker."""
+    """Two replicas with a worker; the broker sends the second one its own turns only."""
     await platform.worker()
-    pair = await platform.gateway(log_key=KEY), await platform.gateway(log_key=KEY)
+    pair = await platform.gateway(log_key=KEY), await platform.gateway(log_key=KEY, live_turns="own")
     for front in pair:
         await platform.served(front)
     return pair

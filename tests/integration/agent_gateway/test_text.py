@@ -38,9 +38,9 @@ def text_of(messages: list[str]) -> str:
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
-    """A gateway with a worker."""
+    """A gateway with a worker, to which the broker sends its own turns only."""
     await platform.worker()
-    front = await platform.gateway(log_key=KEY)
+    front = await platform.gateway(log_key=KEY, live_turns="own")
     await platform.served(front)
     return front
 

@@ -107,7 +107,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = make_metrics(process.probes.metrics)
             catalogue.on_change(metrics.calls.agents.changed)
-            calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls))
+            alone = settings.live_turns == "own"
+            calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls, alone=alone))
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
             process.probes.checks["budgets"] = calls.admission.budgets.missing

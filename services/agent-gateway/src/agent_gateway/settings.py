@@ -1,6 +1,6 @@
 """Settings of the gateway."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -34,6 +34,9 @@ class GatewaySettings(Settings):
     )
     signers: Annotated[str, AfterValidator(check_signers)] | None = Field(
         None, description="JWK Set with the public keys of callers that sign their requests to /rpc"
+    )
+    live_turns: Literal["all", "own"] = Field(
+        "all", description="live messages that the broker sends here: of all turns, or only of those followed here"
     )
     agent_ports: bool = Field(True, description="bind the dedicated ports of agents, where they are free")
     agent_port_offset: int = Field(0, ge=-65_535, le=65_535, description="added to the dedicated port of every agent")

@@ -36,7 +36,9 @@ async def test_a_workspace_is_deleted_after_a_confirmation_and_its_teams_lose_it
     kottos = await world.provisioned("Kottos")
     workspace = await world.workspace(kottos)
     [line] = await pallas.refused("workspaces", "delete", workspace, code=2)
-    assert line.startswith(f"pallas: to confirm that workspace {workspace} and its conversations are deleted, pass --yes")
+    assert line.startswith(
+        f"pallas: to confirm that workspace {workspace} and its conversations are deleted, pass --yes"
+    )
     assert (await pallas.done("workspaces", "delete", workspace, "--yes")).out == f"Deleted workspace {workspace}.\n"
     await world.until_quiet()
     assert world.mnemosyne.knows(kottos) == (True, [])

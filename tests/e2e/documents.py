@@ -28,7 +28,7 @@ _ROOT = typer.main.get_command(commands)
 _NAMES = {
     "FAILED_TURN": (("turns", "list", "--state", "failed"), r"^([0-9a-f]{32})"),
     "TURN": (("turns", "list", "--state", "completed"), r"^([0-9a-f]{32})"),
-    "TEAM": (("teams", "list"), r"^(\S+).* (?:Kottos|Support)"),
+    "TEAM": (("teams", "list"), r"^(\S+) +(?:Kottos|Support) +active"),
     "TOKEN": (("tokens", "list", "--user", "ann"), r"^([0-9a-f-]{36})"),
     "KEY": (("keys", "list"), r"^(\w+-[0-9a-f]+)"),
 }

@@ -48,3 +48,11 @@ class NotReachable(Refused):
 
     default_code = 3
     default_word = "unreachable"
+
+
+def not_reached(what: str, error: Exception | None = None) -> NotReachable:
+    """The error for a service that does not answer, with the kind of the error if there is one."""
+    why = f" ({type(error).__name__})" if error is not None else ""
+    return NotReachable(
+        f"{what} cannot be reached{why}; is `pallas up` running? (--url and --data select another stack)"
+    )

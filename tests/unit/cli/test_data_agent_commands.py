@@ -131,7 +131,9 @@ def test_something_else_than_a_gateway_is_named(gateway: Gateway) -> None:
     gateway.answer, gateway.status = {"detail": "Not Found"}, 404
     assert rpc(gateway, "a", "b") == (1, f"{gateway.url}/rpc answers with HTTP status 404, but not as a gateway")
     gateway.url = "http://127.0.0.1:1"
-    assert rpc(gateway, "a", "b")[1].startswith("the gateway at http://127.0.0.1:1 does not answer")
+    assert rpc(gateway, "a", "b")[1].startswith(
+        "the gateway at http://127.0.0.1:1 cannot be reached; is `pallas up` running?"
+    )
 
 
 def test_agents_are_loaded_from_a_file_and_from_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

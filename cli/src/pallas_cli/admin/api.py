@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from pallas_cli.paging import WHOLE, Page, say_more
-from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.refused import NotReachable, Refused, not_reached
 
 SECONDS = 30.0
 PAGE = 1000
@@ -115,10 +115,7 @@ def _path(parts: tuple[str, ...]) -> str:
 
 
 def _not_reached(service: str, url: str, error: Exception) -> NotReachable:
-    return NotReachable(
-        f"{service} at {url} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-        "(--url and --data select another stack)"
-    )
+    return not_reached(f"{service} at {url}", error)
 
 
 def _not_ours(service: str, answer: httpx.Response) -> Refused:

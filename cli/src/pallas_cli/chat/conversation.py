@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from pallas_cli.refused import not_reached
 from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Target
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Conversation:
         except BaseException as error:
             await calls.__aexit__(type(error), error, None)
             if isinstance(error, CallFailed) and error.code == "unreachable":
-                why = f"the gateway at {self.url} does not answer; is `pallas up` running?"
-                raise CallFailed(why, code=error.code) from error
+                raise CallFailed(str(not_reached(self.url)), code=error.code) from error
             raise
         self._calls = calls
         return self

@@ -55,7 +55,7 @@ def create(
     name: Annotated[str | None, typer.Option(help="Display name. [default: the console derives one]")] = None,
     team: Annotated[
         str | None,
-        typer.Option("--id", metavar="UUID", help="Id of the team, if Mnemosyne has it already. [default: a new one]"),
+        typer.Option("--id", metavar="UUID", help="Id of the team, if it is registered. [default: a new one]"),
     ] = None,
     token_file: TokenFile = None,
     url: ConsoleUrl = None,

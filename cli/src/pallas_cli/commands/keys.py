@@ -36,7 +36,8 @@ def create(
     purpose: Annotated[
         Literal["team", "turn"],
         typer.Argument(
-            metavar="PURPOSE", help="team: Pallas signs team JWTs with it. turn: Daedalus signs per-turn JWTs with it."
+            metavar="PURPOSE",
+            help="team: signs team JWTs, here. turn: signs per-turn JWTs, in a system that calls for its users.",
         ),
     ],
     algorithm: Annotated[

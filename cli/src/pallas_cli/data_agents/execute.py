@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.refused import Refused, WrongUsage, not_reached
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.strict_json import loads
 
@@ -47,7 +47,7 @@ def execute(
     try:
         response = _post(url, request, token)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise NotReachable(f"the gateway at {gateway} does not answer; is `pallas up` running?") from error
+        raise not_reached(f"the gateway at {gateway}") from error
     try:
         answer = response.json()
     except ValueError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pallas_cli.plain_text import plain_line
-from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.refused import Refused, not_reached
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class FleetCalls:
 
     def _unreachable(self, error: CallFailed) -> Refused:
         if error.code == "unreachable":
-            return NotReachable(
-                f"the gateway at {self.url} cannot be reached; is `pallas up` running? "
-                "(--url and --data select another one)"
-            )
+            return not_reached(f"the gateway at {self.url}")
         if error.code == "not_found":
             return FleetRefused(f"the gateway at {self.url} has no fleet")
         return FleetRefused(f"the fleet does not answer: {error}")

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.refused import NotReachable, Refused, not_reached
 from pallas_cli.waiting import shown
 
 type Document = dict[str, Any]
@@ -106,10 +106,7 @@ class PipelinesApi:
         return Refused(f"{said}, but not as the pipelines service")
 
     def _not_reached(self, error: Exception) -> NotReachable:
-        return NotReachable(
-            f"the pipelines service at {self.url} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-            "(--url and --data select another stack)"
-        )
+        return not_reached(f"the pipelines service at {self.url}", error)
 
 
 def part(document: Document, name: str) -> Document:

@@ -46,10 +46,10 @@ def check_model(model: str | None) -> None:
     """Check the model of a replay before anything is queued: each turn is replayed once, and would fail with this one.
 
     Raises:
-        Refused: it is not the name of a model.
+        WrongUsage: it is not the name of a model.
     """
     if model is not None and parse_model(model) is None:
-        raise Refused(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
+        raise WrongUsage(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
 
 
 async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> list[TurnHistory]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcp import Client
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 from agent_gateway.app import Gateway
 from agent_gateway.app import build as build_gateway
@@ -97,6 +97,10 @@ class Front:
     def client(self, team: str, agent: str, era: Literal["auto", "legacy"] = "auto", **options: Any) -> Client:
         """The official client, not yet connected."""
         return Client(self.url(team, agent), mode=era, **options)
+
+    async def serves(self, team: str, agent: str) -> None:
+        """Wait until it has the endpoint of an agent. Before that, the official client takes it for an older server."""
+        await eventually(lambda: not isinstance(self.gateway.http.endpoints.find(team, agent), str))
 
     def counted(self, metric: str, **labels: str) -> float:
         """The value of a metric, or 0 if it was never counted."""

@@ -86,7 +86,7 @@ class Platform:
 
     async def served(self, front: Front, agent: str = "bench") -> None:
         """Wait until a gateway has the endpoint of an agent."""
-        await eventually(lambda: not isinstance(front.gateway.http.endpoints.find(self.team, agent), str))
+        await front.serves(self.team, agent)
 
     async def gone(self, front: Front, agent: str = "bench") -> None:
         """Wait until a gateway has no endpoint of an agent."""

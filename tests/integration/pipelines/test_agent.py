@@ -272,6 +272,8 @@ async def test_the_official_client_uses_both_agents_through_a_gateway(lab: Lab, 
         return ElicitResult(action="accept", content={"x": 41})
 
     front = await lab.stack.enter_async_context(a_gateway(lab.nats_url))
+    await front.serves(PIPELINES_TEAM, CONSTELLATION)
+    await front.serves(PIPELINES_TEAM, PUBLISHED)
     async with (
         front.client(PIPELINES_TEAM, CONSTELLATION, era, elicitation_callback=answer) as client,
         front.client(PIPELINES_TEAM, PUBLISHED, era) as published,

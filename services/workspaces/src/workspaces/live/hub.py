@@ -29,7 +29,7 @@ RESYNC = "resync"
 CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
-_NOTIFY = text("select pg_notify(:channel, payload) from unnest(cast(:payloads as text[])) payload")
+_NOTIFY = text("select pg_notify(:channel, payload) from unnest((:payloads)::text[]) payload")
 CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 5.0, 0.5
 
 

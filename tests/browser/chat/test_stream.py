@@ -63,6 +63,17 @@ async def test_who_is_logged_out_comes_back_to_where_they_were(show: Show, lab: 
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
 
 
+async def test_whose_session_ends_is_told_so_and_keeps_the_draft(show: Show) -> None:
+    page = await show()
+    await page.get_by_role("textbox", name="Message").fill("Half a thought")
+    await page.context.clear_cookies()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("Half a thought")
+
+
 async def test_the_link_logs_in_once_and_leaves_no_trace(lab: Lab, open_page: OpenPage) -> None:
     link = (await lab.command_line.post(f"{API}/login/links")).json()["url"]
     link = f"{lab.base}/login#{link.partition('#')[2]}"

@@ -13,7 +13,7 @@ export const expired = signal(false);
 
 /** The server does not know the session any more. */
 export function expire() {
-  expired.value = Boolean(session.peek());
+  if (session.peek()) expired.value = true;
   session.value = null;
 }
 

@@ -1,9 +1,9 @@
 """A turn's log as workers write it: only the last claim and the first outcome count."""
 
 import asyncio
-from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
@@ -11,8 +11,10 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
+from pallas_bus.transport import connection
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.errors import Stored as StoredAt
+from pallas_bus.transport.errors import stored as stored_at
 from pallas_bus.turnlog.claims import (
     claim_state,
     request_cancel,
@@ -151,15 +153,14 @@ async def test_a_turn_ends_with_its_answer_and_outcome_also_when_a_stream_takes_
     turns: Declaring, team: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus, request = await turns(), turn_requested(team)
-    put = bus._put  # pyright: ignore[reportPrivateUsage] - a replicated stream would need three brokers
     refusals = [Unavailable("another is being stored", code="in_flight")]
 
-    async def refused_once(*message: Any) -> StoredAt:
-        if b'"status":"completed"' in message[1] and refusals:
+    def refused_once(subject: str, message: Msg) -> StoredAt:
+        if ".outcome." in subject and refusals:
             raise refusals.pop()
-        return await put(*message)
+        return stored_at(subject, message)
 
-    monkeypatch.setattr(bus, "_put", refused_once)
+    monkeypatch.setattr(connection, "stored", refused_once)
     for _ in range(2):
         writer = await attempt_of(bus, request)
         writer.emit(result("done"))

@@ -113,7 +113,9 @@ _ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
         f"{it['pulls']['cores']:.1%}; {it['pulls']['broker_mib']:.0f}"
     ),
     "depths of all queues read once, s": lambda it: f"{it['depths_s']:.2f}",
-    "broker killed and started again, s": lambda it: f"{it['restart_s']:.1f}",
+    "broker killed and started again, s": lambda it: (
+        f"{it['restart_s']:.1f}" if it["restart_s"] is not None else "more than 60"
+    ),
     "gateway: memory; until ready (its CPU); idle, of a core": _service("gateway"),
     "health monitor: the same": _service("monitor"),
     "registry: the same": _service("registry"),

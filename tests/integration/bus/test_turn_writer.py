@@ -1,9 +1,9 @@
 """A turn's log as workers write it: only the last claim and the first outcome count."""
 
 import asyncio
-from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
@@ -13,6 +13,7 @@ from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.errors import Stored as StoredAt
+from pallas_bus.transport.errors import stored as stored_at
 from pallas_bus.turnlog.claims import (
     claim_state,
     request_cancel,

@@ -35,7 +35,7 @@ DATA_AGENT = "gauge"
 _SERVERS = ("nats-server", "coder")
 _POOLS = 4
 """As many data-pools may be started, on ports that the data agent knows."""
-_WITHIN = 60.0
+_WITHIN = 120.0
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import httpx
 import psutil
 from tests.integration.alerts.watch import World as Watch
 from tests.integration.alerts.watch import watching
-from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 from tests.upgrade.load import Load
 from tests.upgrade.world import NEW, World, a_world
@@ -56,11 +55,6 @@ async def main(folder: Path, postgres: PostgresServer) -> None:
             )
             await platform.add(NEW, "agent-gateway", "agent-worker", "registry")
             await asyncio.to_thread(postgres.start)
-
-            async def calm() -> bool:
-                return not await watch.firing()
-
-            await until(calm, _LONGEST)
             await drill(watch, "the only broker", lambda: kill("nats-server"), {"PallasBrokerLost"})
 
 

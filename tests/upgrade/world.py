@@ -208,5 +208,6 @@ async def _server(launch: Launch, log: Path) -> AsyncGenerator[None]:
         await until(launch.ready, _WITHIN)
         yield
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            process.kill()
         await process.wait()

@@ -204,7 +204,7 @@ def section(found: dict[str, Any]) -> str:
         "Half of fast-agent's CPU in a session goes into a TLS context that it makes for each call of the model."
     )
     head = ("subject", "callers", "p50 ms", "p99 ms", "turns/s", "CPU a turn, ms")
-    return f"## Beside fast-agent\n\n{note}\n\n{table(head, rows)}\n{fastagent_start.section(found['starts'])}"
+    return f"## Beside fast-agent\n\n{note}\n\n{table(head, rows)}\n\n{fastagent_start.section(found['starts'])}"
 
 
 def faults(found: dict[str, Any]) -> Generator[str]:

@@ -217,8 +217,8 @@ class ChatMessage(Base):
 
     `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
     the replica that calls the agent; it holds the reply until `leased_until`. `progress` is the last status line,
-    `question` what the agent asks, with the names of its `fields` in order, since JSONB sorts keys. `answers` is what the
-    person answered, by question. `remembers_from` is the `seq` of the oldest message that the agent was sent,
+    `question` what the agent asks, with the names of its `fields` in order, since JSONB sorts keys. `answers` has what
+    the person answered, by question. `remembers_from` is the `seq` of the oldest message that the agent was sent,
     `images_from` that of the oldest one that was sent with its images.
     """
 

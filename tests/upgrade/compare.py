@@ -51,7 +51,7 @@ def _differs(was: Any, now: Any) -> str | None:
             new.pop(union, None)
     for schema in (old, new):
         schema.pop("discriminator", None)
-    if {"items", "additionalProperties"} & old.keys() and isinstance(old.get("items"), dict):
+    if isinstance(old.get("items"), dict):
         inner = _differs(old.pop("items"), new.pop("items", {}))
         if inner:
             return inner

@@ -1,4 +1,4 @@
-"""Agents of the folder that another one names as a server, by their address here: they are called in the same turn.
+"""An agent of the folder that another one names as a server, by its address here, is called in the same turn.
 
 Over the gateway, the caller would hold a slot while the agent that it calls waits for one. Its model sees the tool
 under the same name; the tool takes a message and no history.

@@ -1,7 +1,7 @@
 """Rows as the API shows them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 from workspaces.answers import ConversationView, ImageView, MessageView, QuestionView
 from workspaces.tables import ChatMessage, Conversation
@@ -38,8 +38,12 @@ def message_view(row: ChatMessage, images: Sequence[ImageView] = ()) -> MessageV
 
 def fields_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The fields of a form, by name. An agent's schema may be malformed."""
-    found: Any = (schema or {}).get("properties")
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    found = (schema or {}).get("properties")
+    return found if _is_object(found) else {}
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
 
 
 def _question(stored: Mapping[str, Any]) -> QuestionView:

@@ -3,6 +3,7 @@
 import ast
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.upgrade import previous
 from tests.upgrade.compare import breaks, contracts
 
 from pallas_contracts import catalog
+from pallas_contracts.turns import TURN_ERRORS
 
 SCHEMAS = "shared/contracts/schemas"
 VERSIONS = [
@@ -43,13 +45,17 @@ def test_no_message_of_the_release_before_is_gone() -> None:
     assert set(previous.names(SCHEMAS)) - {path.name for path in (ROOT / SCHEMAS).glob("*.json")} == set()
 
 
-def test_no_stream_bucket_subject_or_question_of_the_release_before_is_gone() -> None:
-    before = previous.text("docs/contracts.md")
-    assert before is not None
-    now = contracts((ROOT / "docs" / "contracts.md").read_text("utf-8"))
-    gone = {part: names - now[part] for part, names in contracts(before).items()}
-    assert {part: names for part, names in gone.items() if names} == {}
-    assert {stream.name for stream in catalog.STREAMS} <= now["Streams"]
+def named(read: Callable[[str], str | None]) -> set[str]:
+    """Streams, buckets, subjects, questions and error codes in the reference of a release."""
+    pages = (read("docs/contracts.md"), read("docs/errors.md"))
+    return {name for page in pages if page is not None for names in contracts(page).values() for name in names}
+
+
+def test_no_stream_bucket_subject_question_or_error_code_of_the_release_before_is_gone() -> None:
+    before, now = named(previous.text), named(lambda path: (ROOT / path).read_text("utf-8"))
+    assert before
+    assert before - now == set()
+    assert {stream.name for stream in catalog.STREAMS} | set(TURN_ERRORS) <= now
 
 
 @pytest.mark.parametrize("folder", VERSIONS)

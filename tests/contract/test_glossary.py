@@ -25,15 +25,7 @@ INSTEAD = {
     "workflow": "pipeline",
 }
 """Words of the field that mean what a word of the glossary means."""
-OF_OTHERS = (
-    "pallas-lookups",
-    "workflow engine",
-    "durable workflow",
-    "workflow of fast-agent",
-    "engine for",
-    "in the workflow",
-    "by workflow id",
-)
+OF_OTHERS = ("pallas-lookups", "workflow engine", "durable workflow", "engine for", "in the workflow", "by workflow id")
 """The name of a package, and what other systems call theirs."""
 
 

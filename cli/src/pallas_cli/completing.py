@@ -45,7 +45,7 @@ def _address(ctx: typer.Context, data: Path, part: Part, option: str) -> str:
 
 
 def _from_broker[R](ctx: typer.Context, data: Path, read: "Callable[[Bus], Awaitable[R]]") -> R:
-    """What `read` finds at the broker. It imports nothing: on a busy machine, that takes longer than the answer.
+    """What `read` finds at the broker. `read` must not import: on a busy machine, that takes longer than the answer.
 
     Raises:
         Exception: the broker cannot be asked in time.

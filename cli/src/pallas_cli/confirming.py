@@ -13,7 +13,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. T
 
 
 def confirm(what: str, *, yes: bool, as_json: bool, after: Sequence[str] = ()) -> None:
-    """Print the lines `after` which to ask, and return if the user confirms `what`, with `--yes` or at the prompt.
+    """Print the lines of `after`. Then ask the user to confirm `what`, unless `--yes` was passed.
 
     Raises:
         WrongUsage: standard input is no terminal, or `as_json` is set.

@@ -35,7 +35,7 @@ async def _measure(folder: Path, times: int) -> dict[str, list[float]]:
         found["stock"].append(1000 * (time.perf_counter() - began))
         offered = len((await instance.agents["three"].list_tools()).tools)
         await fast._dispose_agent_instance(runtime, instance)
-        turn = scope.TurnScope(None, asks=None, max_iterations=1, may_repeat=_unknown)
+        turn = scope.TurnScope(None, None, config=agent.config)
         made = closure.Closure()
         began = time.perf_counter()
         three: Any = await made.make(agent.prepared, agent.name, agent.shared, turn, None)
@@ -45,10 +45,6 @@ async def _measure(folder: Path, times: int) -> dict[str, list[float]]:
         await closure.all_disposed()
     await team.shared.close()
     return found
-
-
-def _unknown(_server: str, _tool: str) -> None:
-    """Whether a tool may be repeated is not asked."""
 
 
 def main() -> None:

@@ -53,7 +53,10 @@ def run_at_console(url: str | None, data: Path, work: "Callable[[AdminApi], None
 
 
 def listed(app: typer.Typer) -> "Callable[[Callable[[], Callable[..., None]]], None]":
-    """Makes the command `list` of a function that imports what prints a page (`api`, `page`, `as_json`)."""
+    """Make the command `list`. The decorated function has its help, and returns what prints a page.
+
+    That is called with the API, `page` and `as_json`. It is imported only when the command runs.
+    """
 
     def add(load: "Callable[[], Callable[..., None]]") -> None:
         @app.command("list", help=load.__doc__)

@@ -19,7 +19,7 @@ type Show = Callable[[str], None]
 
 ENDPOINT = "/teams/fleet/mcp/fleet"
 _STEP = "fleet/"
-"""What progress begins with that tells a step of a tool (`fleet/find: started`), not what the tool says."""
+"""How progress begins that names a step of a tool (`fleet/find: started`). Other progress is what the tool says."""
 
 
 class FleetRefused(Refused):

@@ -54,7 +54,7 @@ def _for_fast_agent(made: Object) -> None:
         repository, _, name = container["image"].rpartition("/")
         container["image"] = image or f"{repository}/{_FAST}{name}".removeprefix("/")
         container["args"] = ["fast_agent_worker"]
-        for variable in container["env"]:
+        for variable in container.get("env", ()):
             if variable["name"] == "PALLAS_SLOTS":
                 variable["value"] = _SLOTS
 
@@ -105,7 +105,7 @@ def _mount(pod: Object, teams: Sequence[HostedTeam]) -> None:
         container["volumeMounts"] = mounts + [
             {"name": f"team-{team.slug}", "mountPath": f"{_FOLDERS}/{team.name}", "readOnly": True} for team in teams
         ]
-        for variable in container["env"]:
+        for variable in container.get("env", ()):
             if variable["name"] == "PALLAS_TEAMS":
                 variable["value"] = ":".join(f"{_FOLDERS}/{team.name}" for team in teams)
 

@@ -1,4 +1,4 @@
-"""Agents of the folder that another one names as a server, by their address here: they are called in the same turn.
+"""An agent of the folder that another one names as a server, by its address here, is called in the same turn.
 
 Over the gateway, the caller would hold a slot while the agent that it calls waits for one. Its model sees the tool
 under the same name; the tool takes a message and no history.
@@ -32,9 +32,18 @@ def agent_at(folder: TeamFolder, url: str) -> AgentConfig | None:
     return None
 
 
-async def adopt_agents(folder: TeamFolder, project: Project, prepared: Prepared, name: str) -> None:
-    """Make sub-agents of the servers of an agent, and of those that it depends on, that are agents of the folder."""
-    known = prepared.servers
+async def adopt_agents(
+    folder: TeamFolder,
+    project: Project,
+    prepared: Prepared,
+    name: str,
+    callers: frozenset[tuple[int, str]] = frozenset(),
+) -> None:
+    """Make sub-agents of the servers of an agent, and of those that it depends on, that are agents of the folder.
+
+    `callers` are the agents whose servers led here: one of them does not become a sub-agent, which would be a circle.
+    """
+    known, callers = prepared.servers, callers | {(id(prepared), name)}
     for each, data in closure_of(prepared, name).items():
         config = data["config"]
         for server in tuple(config.servers):
@@ -42,7 +51,7 @@ async def adopt_agents(folder: TeamFolder, project: Project, prepared: Prepared,
             agent = agent_at(folder, url) if url else None
             if agent is None or data["type"] != _CAN_HAVE_AGENTS:
                 continue
-            child = await _bring(project, prepared, agent)
+            child = await _bring(folder, project, prepared, agent, callers)
             if child is None or each in closure_of(prepared, child):
                 log.info("an agent of the folder is called over its address", extra={"agent": each, "server": server})
                 continue
@@ -51,17 +60,24 @@ async def adopt_agents(folder: TeamFolder, project: Project, prepared: Prepared,
             prepared.tools.setdefault(each, {})[child] = f"{server}__{agent.name}"
 
 
-async def _bring(project: Project, prepared: Prepared, agent: AgentConfig) -> str | None:
-    """Have an agent beside those of another module, and return its name; None if it cannot be there."""
+async def _bring(
+    folder: TeamFolder, project: Project, prepared: Prepared, agent: AgentConfig, callers: frozenset[tuple[int, str]]
+) -> str | None:
+    """Have an agent and its sub-agents beside those of another module. Returns its name; None if it cannot be there."""
     try:
         other, name = await project.prepared(agent)
     except Rejected:
         return None
+    if (id(other), name) in callers:
+        return None
+    # First its own servers: what is found below has to have the sub-agents that replace them.
+    await adopt_agents(folder, project, other, name, callers)
     found, mine = closure_of(other, name), prepared.fast.agents
     if other is not prepared:
         if other.fast._registered_tools or any(mine.get(each, it) is not it for each, it in found.items()):
             return None
         mine.update(found)
+        prepared.tools.update({each: names for each, names in other.tools.items() if each in found})
     config = found[name]["config"]
     config.model = config.model or agent.wanted_model
     return name

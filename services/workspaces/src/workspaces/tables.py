@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     CheckConstraint,
     ColumnElement,
@@ -218,9 +217,9 @@ class ChatMessage(Base):
 
     `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
     the replica that calls the agent; it holds the reply until `leased_until`. `progress` is the last status line,
-    `question` what the agent asks (not as JSONB, which would sort its fields), `answers` what the person answered, by
-    question. `remembers_from` is the `seq` of the oldest message that the agent was sent, `images_from` that of the
-    oldest one that was sent with its images.
+    `question` what the agent asks, with the names of its `fields` in order, since JSONB sorts keys. `answers` has what
+    the person answered, by question. `remembers_from` is the `seq` of the oldest message that the agent was sent,
+    `images_from` that of the oldest one that was sent with its images.
     """
 
     __tablename__ = "messages"
@@ -253,7 +252,7 @@ class ChatMessage(Base):
     error: Mapped[str | None]
     turn_id: Mapped[str | None] = mapped_column(index=True)
     progress: Mapped[dict[str, Any] | None]
-    question: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]
     remembers_from: Mapped[int | None]
     images_from: Mapped[int | None]

@@ -71,8 +71,8 @@ def open_engine(
 def _check_idle_connections(engine: AsyncEngine) -> None:
     """Replace connections that broke while nobody used them.
 
-    SQLAlchemy's own check costs three messages each time. One that was closed is noticed without any, so only those
-    that were idle are asked.
+    SQLAlchemy's own check costs three messages each time. Here a connection that was closed is noticed without any, and
+    only one that was idle is asked.
     """
 
     def check(connection: AsyncAdapt_asyncpg_connection, entry: ConnectionPoolEntry, _: object) -> None:

@@ -2,7 +2,7 @@
 
 Series with the labels `team` and `agent` exist while the agent does. They begin at 0, so that a rate includes the first
 increase. Nothing is counted for an agent that is gone, because that would make its series again. An agent has about 40
-series. So with more than `MOST_AT_ZERO` agents, those of the others begin when something is counted for the agent.
+series, so only `MOST_AT_ZERO` agents have them from the start on. Those of a further agent begin with its first count.
 """
 
 from collections.abc import Iterable
@@ -69,7 +69,7 @@ class AgentSeries:
 
     _kept: list[ByAgent[Any]] = field(default_factory=list[ByAgent[Any]])
     _there: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
-    _unused: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
+    _not_begun: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
 
     def keep[I: Instrument](self, metric: I, *values: str, begins: bool = True) -> ByAgent[I]:
         """Make and remove the series of a metric with the agents; `values` of its last label begin at 0."""
@@ -82,19 +82,19 @@ class AgentSeries:
         team, _, agent = key.partition(".")
         if definition is None:
             self._there.discard((team, agent))
-            self._unused.discard((team, agent))
+            self._not_begun.discard((team, agent))
             for kept in self._kept:
                 kept.go(team, agent)
         elif (team, agent) not in self._there:
             self._there.add((team, agent))
-            self._unused.add((team, agent))
+            self._not_begun.add((team, agent))
             if len(self._there) <= MOST_AT_ZERO:
                 self.begin(team, agent)
 
     def begin(self, team: str, agent: str) -> bool:
         """Make the agent's series at 0, if they have not begun. Returns whether there is such an agent."""
-        if (team, agent) in self._unused:
-            self._unused.discard((team, agent))
+        if (team, agent) in self._not_begun:
+            self._not_begun.discard((team, agent))
             for kept in self._kept:
                 kept.come(team, agent)
         return (team, agent) in self._there

@@ -1,7 +1,7 @@
 """Makes once for the process what fast-agent makes for each agent or each call, although it is alike every time.
 
-An agent lives for one turn, so this was more than half of what a turn cost. Nothing of a turn is in what is made once,
-and nothing of it reaches a model.
+An agent lives for one turn, so making these things each time would be more than half of what a turn costs. They hold
+nothing of a turn, and do not change what a model is sent.
 """
 
 import sys

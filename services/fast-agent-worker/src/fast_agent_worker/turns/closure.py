@@ -105,7 +105,7 @@ async def _dispose(agents: list[Any], work: asyncio.Task[Any] | None) -> None:
 
 
 def _for_turn(data: Any, pooled: bool, max_iterations: int) -> dict[str, Any]:
-    """A copy of an agent's data. One that gets shared connections must not make its own."""
+    """A copy of an agent's data: without servers if it gets shared connections, and with a bound on its iterations."""
     config = copy.copy(data["config"])
     if pooled:
         config.servers = []

@@ -17,7 +17,7 @@ class Relay:
     async def on_tool_start(
         self, tool_name: str, server_name: str, arguments: dict[str, Any] | None, tool_use_id: str | None = None
     ) -> str:
-        """The place of a tool whose start is published, or that a sub-agent is called."""
+        """Return the place of a tool whose start the log has. Of a sub-agent, emit that it is called."""
         here = HERE.get()
         call = here.batch.get(tool_use_id or "")
         if here.tool or call is None:

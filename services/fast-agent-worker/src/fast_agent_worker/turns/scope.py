@@ -49,7 +49,7 @@ class TurnScope(SharedScope):
     failed: Failed | None = None
     over: bool = False
     journal: AgentJournal = field(init=False)
-    kept: set[str] = field(default_factory=set[str])
+    _kept: set[str] = field(default_factory=set[str])
     _numbers: Counter[str] = field(default_factory=Counter[str])
     _open: dict[str, _Open] = field(default_factory=dict[str, _Open])
     _called: set[str] = field(default_factory=set[str])
@@ -153,8 +153,8 @@ class TurnScope(SharedScope):
 
     async def keep(self, call: str, tool: str, result: Any) -> None:
         """Add the result of a tool to the journal, once."""
-        if call not in self.kept:
-            self.kept.add(call)
+        if call not in self._kept:
+            self._kept.add(call)
             await self.journal.add(call, tool, result)
 
 

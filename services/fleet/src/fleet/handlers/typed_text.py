@@ -10,7 +10,7 @@ _UNSEEN = "CZ"
 
 
 def check_text(field: str, text: str, longest: int) -> str:
-    """Return the text as it is typed, with a line feed at the end of each line.
+    """Return the text as it is typed: lines that end in CRLF end in a line feed.
 
     Raises:
         Rejected: it is empty, too long, or has control characters.

@@ -16,7 +16,7 @@ class NotSent(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Somebody who is called: `name` in sentences, `code` of the errors. Callers are told no addresses."""
+    """A service that is called: its `name` in sentences, the `code` of its errors. Errors name no addresses."""
 
     name: str
     code: str

@@ -15,7 +15,7 @@ from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 LARGEST_EVENT = 4 * 1024 * 1024
 _AT_HAND = 0.001
-"""An event for which it takes longer had still to come."""
+"""Seconds. An event that takes longer had not arrived yet when it was asked for."""
 
 _BUSY = "waiting for user input"
 _BAD_HOST = b"Invalid host header"

@@ -12,7 +12,7 @@ from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, changing, lock_conversation, tell_both, with_touched
 from workspaces.chat.model import Claim, Ending
-from workspaces.chat.views import RUNNING
+from workspaces.chat.views import RUNNING, fields_of
 from workspaces.tables import ChatMessage, Conversation
 
 _MINE = and_(
@@ -86,6 +86,7 @@ class Concluding:
             "message": question.message,
             "requested_schema": question.requested_schema,
             "url": question.url,
+            "fields": list(fields_of(question.requested_schema)),
         }
         values = {"status": "asking", "question": clean(shown)}
         async with writing(self._engine) as session:

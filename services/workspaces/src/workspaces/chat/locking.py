@@ -97,7 +97,8 @@ def with_touched(
         values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
     there = Conversation.id.in_(select(rows.c.conversation_id))
     touched = update(Conversation).where(there).values(**values).returning(Conversation).cte("touched")
-    return select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
+    found = select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
+    return found.execution_options(populate_existing=True)
 
 
 async def tell_both(

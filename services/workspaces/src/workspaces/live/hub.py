@@ -72,7 +72,8 @@ class Hub:
     async def tell_all_in(session: AsyncSession | AsyncConnection, told: Iterable[Live]) -> None:
         """The same for several, in one statement."""
         payloads = [_packed("", item.topic, item.kind, item.data) for item in told]
-        await session.execute(_NOTIFY, {"channel": CHANNEL, "payloads": payloads})
+        if payloads:
+            await session.execute(_NOTIFY, {"channel": CHANNEL, "payloads": payloads})
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:

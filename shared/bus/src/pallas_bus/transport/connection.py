@@ -68,10 +68,10 @@ class Bus:
     A put that times out is not counted: the broker may be slow, and only that message is uncertain.
     """
     one_by_one: bool = False
-    """Whether a stream stores messages that expect the position of one subject one at a time, as replicated ones do.
+    """Whether the broker has refused a message because another one with the same expected position was under way.
 
-    That is known once the broker has refused one. Whoever then waits for the first before it sends the second saves a
-    refusal and a pause.
+    A replicated stream stores such messages one at a time. A writer that waits for the first before it sends the second
+    saves a refusal and a pause.
     """
 
     @property

@@ -37,7 +37,7 @@ class TurnScope:
         self.emitter.emit(event)
 
     def exhausted(self) -> Failed | None:
-        """Whether this attempt has used up what was left of the budgets, so that no model may be called any more."""
+        """Why no model may be called any more: this attempt has used up what was left of the budgets. None: one may."""
         allowed = self.steps.turn.allowance
         if allowed is None:
             return None

@@ -1,4 +1,4 @@
-"""How what the agents of a worker do is recorded."""
+"""What a worker records of its agents: content in spans, costs, metrics."""
 
 from dataclasses import dataclass
 

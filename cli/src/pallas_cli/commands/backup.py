@@ -83,7 +83,7 @@ def create(
 
 @app.command("list")
 def list_backups(store: Where, limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
-    """List backups, the oldest first. What was interrupted is not listed."""
+    """List backups, the oldest first. Interrupted backups are not listed."""
     from pallas_cli.backup import commands
 
     with shown("reading the store"):
@@ -92,7 +92,7 @@ def list_backups(store: Where, limit: Limit = None, after: After = None, as_json
 
 @app.command()
 def show(store: Where, backup: Backup = "latest", as_json: AsJson = False) -> None:
-    """Show what a backup has, as it says itself. `verify` checks it."""
+    """Show what a backup has, as its manifest says. `verify` checks it."""
     from pallas_cli.backup import commands
 
     with shown("reading the store"):
@@ -132,7 +132,7 @@ def restore(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Restore a backup. Everything but the broker and Postgres is stopped before; no turn is executed afterwards.
+    """Restore a backup. Stop all but the broker and Postgres first. No turn runs until `turns reconcile --release`.
 
     Without --nats, and without a context that has it, the backup is restored into the data folder of a stack that does
     not run.
@@ -152,7 +152,7 @@ def prune(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove all but the newest backups, and what was interrupted more than a day ago."""
+    """Remove all but the newest backups, and backups that were interrupted more than a day ago."""
     from pallas_cli.backup import commands
 
     if not dry_run:

@@ -87,7 +87,7 @@ def status(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show servers, and the leader and replicas of each stream. Exits with 1 if a server or a leader is missing."""
+    """Show servers, and the leader and replicas of each stream. Exit code 1 if a server or a leader is missing."""
     from pallas_cli.brokers.status import show_status
 
     access = system_access(find_address(nats, data, "nats"), data, system_seed)

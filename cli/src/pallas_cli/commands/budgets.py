@@ -84,7 +84,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a budget. What it was for is not limited by it any more."""
+    """Delete a budget. Calls are not limited by it any more."""
     from pallas_cli.costs.budgets import delete_budget, whose_of
 
     whose = whose_of(team, caller, every)

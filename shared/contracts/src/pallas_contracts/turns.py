@@ -34,7 +34,7 @@ type TurnError = (
     | Annotated[Literal["resume_in_progress"], "The suspended execution is being resumed already."]
     | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
     | Annotated[Literal["cancelled"], "The turn was cancelled."]
-    | Annotated[Literal["busy"], "Too many turns are waiting."]
+    | Annotated[Literal["busy"], "The platform takes no further turn at the moment."]
     | Annotated[Literal["budget_exhausted"], "A budget for the day is used up."]
     | Annotated[Literal["agent_failed"], "The agent could not be started, or its definition cannot be used."]
     | Annotated[Literal["invalid_arguments"], "The arguments do not fit the tool's schema."]

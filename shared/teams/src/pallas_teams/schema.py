@@ -134,7 +134,8 @@ class AllowSection(Section):
     """`agents.<key>.allow`."""
 
     types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = Field(default=(), max_length=FEW)
-    """Every caller of these types. A `peer` is a caller without a bearer."""
+    """Every caller of these types: `token` has an opaque token, `team` a team JWT, `turn` a per-turn JWT, `peer` none
+    of these."""
     teams: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
     """Registered teams with these ids."""
     tokens: tuple[Uuid, ...] = Field(default=(), max_length=MANY)

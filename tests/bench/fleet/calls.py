@@ -5,7 +5,6 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from tests.bench.fleet.world import PALLAS, PEER, World
@@ -85,7 +84,8 @@ async def _heard(terminal: Terminal, text: str) -> AsyncGenerator[asyncio.Future
     moment, listening = asyncio.get_running_loop().create_future(), asyncio.Event()
 
     async def listen() -> None:
-        async for event in replace(terminal, together=0.0).events():
+        events = terminal.events()
+        async for event in events:
             if isinstance(event, Said):
                 listening.set()
                 if event.id > last and text in event.text and not moment.done():

@@ -1,6 +1,5 @@
 """A client of AgentAPI (its OpenAPI document 0.12.1)."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -14,9 +13,6 @@ from fleet.reaching.reading import read_json, read_part
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 LARGEST_EVENT = 4 * 1024 * 1024
-_AT_HAND = 0.001
-"""Seconds. An event that takes longer had not arrived yet when it was asked for."""
-
 _BUSY = "waiting for user input"
 _BAD_HOST = b"Invalid host header"
 _BLANK = "must not be empty"
@@ -82,8 +78,6 @@ _EVENTS: dict[str, TypeAdapter[Any]] = {
 class Terminal:
     """The terminal at `url`, which ends with a slash. `whose` names it in errors.
 
-    Once an event has come, others collect for `together` seconds: an agent that draws a spinner sends ten a second.
-
     Every method raises:
         Unavailable: it cannot be reached, or answers nonsense (`terminal_unavailable`).
     """
@@ -91,7 +85,6 @@ class Terminal:
     http: Http
     url: httpx2.URL
     whose: str
-    together: float = 0.25
 
     async def status(self) -> Literal["running", "stable"]:
         """Whether the agent works."""
@@ -132,20 +125,15 @@ class Terminal:
 
         Events of other kinds and unreadable ones are left out.
         """
-        peer, clock = self._peer(), asyncio.get_running_loop().time
+        peer = self._peer()
         answer = await self.http.stream(peer, self._at("events"))
         try:
             if not self.http.has_events(answer):
                 raise _refused(peer, answer.status_code)
-            asked = clock()
             async for event in httpx2.EventSource(answer, max_event_size=LARGEST_EVENT):
-                came = clock() - asked > _AT_HAND
                 known = _EVENTS.get(event.event)
                 if known is not None and (read := read_part(known, event.data)) is not None:
                     yield read
-                if came:
-                    await asyncio.sleep(self.together)
-                asked = clock()
         except httpx2.TransportError:
             return
         finally:

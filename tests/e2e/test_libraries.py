@@ -17,7 +17,7 @@ from tests.requirements import requirement
 
 pytestmark = pytest.mark.timeout(240)
 
-SHELVES = {"manuals": "ws_work", "papers": "ws_work", "diary": "ws_home"}
+SHELVES = {"guides": "ws_work", "reports": "ws_work", "diary": "ws_home"}
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,13 @@ async def test_a_third_party_client_with_an_opaque_token_searches_the_libraries_
 ) -> None:
     tokens = f"{ADMIN}/tokens"
     token = done(
-        shelves.admin.post(tokens, json={"user": "demo", "name": "c", "allowed_libraries": ["papers", "diary"]})
+        shelves.admin.post(tokens, json={"user": "demo", "name": "c", "allowed_libraries": ["reports", "diary"]})
     )
-    assert await shelves.found_by(token["token"], "quokka", era) == {"papers", "diary"}
-    assert await shelves.found_by(token["token"], "quokka", era, libraries=["manuals", "diary"]) == {"diary"}
-    body = {"allowed_libraries": ["manuals"]}
+    assert await shelves.found_by(token["token"], "quokka", era) == {"reports", "diary"}
+    assert await shelves.found_by(token["token"], "quokka", era, libraries=["guides", "diary"]) == {"diary"}
+    body = {"allowed_libraries": ["guides"]}
     done(shelves.admin.put(f"{tokens}/{token['id']}/libraries", json=body))
-    assert await shelves.found_by(token["token"], "quokka", era) == {"manuals"}
+    assert await shelves.found_by(token["token"], "quokka", era) == {"guides"}
     done(shelves.admin.put(f"{tokens}/{token['id']}/libraries", json={"allowed_libraries": []}))
     assert await shelves.found_by(token["token"], "quokka", era) == set()
     done(shelves.admin.delete(f"{tokens}/{token['id']}"))
@@ -77,7 +77,7 @@ async def test_a_third_party_client_with_an_opaque_token_searches_the_libraries_
 async def test_an_agent_with_its_teams_jwt_searches_the_teams_workspaces(attached: AuthStack, era: Era) -> None:
     assert await attached.found_by_agent("quokka", era) == set()
     attached.attach("demo", "ws_work")
-    assert await attached.found_by_agent("quokka", era) == {"manuals", "papers"}
+    assert await attached.found_by_agent("quokka", era) == {"guides", "reports"}
     assert await attached.found_by_agent("workspaces", era) == {"demo-handbook"}
     attached.attach("ws_home")
     assert await attached.found_by_agent("quokka", era) == {"diary"}

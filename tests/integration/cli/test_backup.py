@@ -44,7 +44,7 @@ DRILL = (
     (ROOT / "docs/backup.md")
     .read_text("utf-8")
     .partition("## The drill")[2]
-    .partition("```sh\n")[2]
+    .partition("```sh")[2]
     .partition("```")[0]
 )
 

@@ -130,7 +130,20 @@ def test_a_role_that_does_not_exist_is_answered_with_those_that_do(wanted: str) 
 
 @pytest.mark.parametrize(
     "text",
-    ["", " \n\t", "\ufeff", "\u200b \u00a0", "a\x1b[201~b", "a\rb", "a\r\r\nb", "a\x00b", "a\x7fb", "a\x9bb", "\ud800", "x" * 11],
+    [
+        "",
+        " \n\t",
+        "\ufeff",
+        "\u200b \u00a0",
+        "a\x1b[201~b",
+        "a\rb",
+        "a\r\r\nb",
+        "a\x00b",
+        "a\x7fb",
+        "a\x9bb",
+        "\ud800",
+        "x" * 11,
+    ],
 )
 def test_a_text_that_cannot_be_typed(text: str) -> None:
     with pytest.raises(Rejected) as error:

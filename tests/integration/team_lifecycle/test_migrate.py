@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from tests.embedded import free_port
@@ -26,6 +27,11 @@ revision, down_revision = "0001", None
 def upgrade():
     op.execute("select pg_sleep(1)")
     op.execute("create table slowly (id int)")
+"""
+EMPTY = """
+revision, down_revision = {revision}, {before}
+def upgrade():
+    pass
 """
 TABLES = "select count(*) from pg_tables where schemaname = 'public'"
 
@@ -88,6 +94,24 @@ async def test_a_migration_may_exceed_the_statement_timeout(postgres: PostgresSe
     finally:
         await engine.dispose()
     assert await postgres.say("select count(*) from slowly", database) == [(0,)]
+
+
+async def test_a_release_that_is_rolled_back_uses_the_database_of_the_later_one(
+    postgres: PostgresServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (EMPTY.format(revision=repr(one), before=repr(before)) for one, before in (("1", None), ("2", "1")))
+    for release, scripts in (("old", [first]), ("new", [first, second])):
+        (tmp_path / release / "versions").mkdir(parents=True)
+        (tmp_path / release / "env.py").write_text(ENV, "utf-8")
+        for number, script in enumerate(scripts):
+            (tmp_path / release / "versions" / f"r{number}.py").write_text(script, "utf-8")
+    database = await postgres.new_database()
+    engine = open_engine(database, pool=1, service="tests")
+    for release in ("new", "old"):
+        await Migrations("tests", tmp_path / release, lock=1).run(engine)
+    await engine.dispose()
+    assert await postgres.say("select version_num from alembic_version", database) == [("2",)]
+    assert caplog.messages.count("a later release has migrated this database") == 1
 
 
 async def test_without_postgres_the_job_fails_with_one_line_without_the_password() -> None:

@@ -1,6 +1,7 @@
 """Migrates the tables of a service.
 
-One replica migrates, the others wait. If there is nothing to migrate, nothing is touched.
+One replica migrates, the others wait. If there is nothing to migrate, nothing is touched. A database that a later
+release has migrated is used as it is: migrations only expand, so a release that is rolled back works on it.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from typing import Protocol
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -96,4 +99,9 @@ class Migrations:
         config = Config()
         config.set_main_option("script_location", str(self.folder).replace("%", "%%"))
         config.attributes["connection"] = connection
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        later = set(MigrationContext.configure(connection).get_current_heads()) - known
+        if later:
+            log.warning("a later release has migrated this database", extra={"revisions": sorted(later)})
+            return
         command.upgrade(config, "head")

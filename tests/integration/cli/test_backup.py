@@ -41,11 +41,7 @@ from pallas_contracts.turns import Claimed, ToolStarted, TurnRequested
 
 IMPORTANT = "a very important row"
 DRILL = (
-    (ROOT / "docs/backup.md")
-    .read_text("utf-8")
-    .partition("## The drill")[2]
-    .partition("```sh")[2]
-    .partition("```")[0]
+    (ROOT / "docs/backup.md").read_text("utf-8").partition("## The drill")[2].partition("```sh")[2].partition("```")[0]
 )
 
 

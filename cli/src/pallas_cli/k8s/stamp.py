@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from pallas_cli.k8s.hosted import FAST_AGENT, HostedTeam
 from pallas_cli.k8s.objects import FAST_AGENT_IMAGE, FAST_AGENT_TEAM, FOR_EACH, MIGRATION, TEAM, Object
+from pallas_cli.refused import Refused
 
 _MANIFEST = "team"
 _FOLDERS = "/teams"
@@ -23,7 +24,11 @@ _SLOTS = "8"
 
 
 def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam]) -> Iterator[Object]:
-    """The objects of all teams."""
+    """The objects of all teams.
+
+    Raises:
+        Refused: nothing says which image the workers of fast-agent have.
+    """
     for manifest in manifests:
         if manifest["metadata"].get("annotations", {}).get(FOR_EACH) == _MANIFEST:
             for team in teams:
@@ -51,12 +56,26 @@ def _for_fast_agent(made: Object) -> None:
         for trigger in spec["triggers"]:
             trigger["metadata"]["targetValue"] = _SLOTS
     for container in spec.get("template", {}).get("spec", {}).get("containers", ()):
-        repository, _, name = container["image"].rpartition("/")
-        container["image"] = image or f"{repository}/{_FAST}{name}".removeprefix("/")
+        container["image"] = image or fast_agent_image(container["image"])
         container["args"] = ["fast_agent_worker"]
         for variable in container.get("env", ()):
             if variable["name"] == "PALLAS_SLOTS":
                 variable["value"] = _SLOTS
+
+
+def fast_agent_image(worker: str) -> str:
+    """The image of fast-agent-worker that is named like the one of agent-worker.
+
+    Raises:
+        Refused: that one is named by its digest, which no other image has.
+    """
+    if "@" in worker:
+        raise Refused(
+            f"{worker} has a digest, so nothing says which image fast-agent-worker has: name that in the annotation "
+            f"{FAST_AGENT_IMAGE} of agent-worker's Deployment"
+        )
+    repository, _, name = worker.rpartition("/")
+    return f"{repository}/{_FAST}{name}".removeprefix("/")
 
 
 def _of_team(made: Object, team: HostedTeam, label: str) -> Object:

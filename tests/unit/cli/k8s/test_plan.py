@@ -12,6 +12,7 @@ from pallas_bus.transport.access import public_key
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.k8s.folders import read_folders
 from pallas_cli.k8s.plan import Plan, Planner
+from pallas_cli.k8s.stamp import fast_agent_image
 from pallas_cli.refused import Refused
 
 type Key = tuple[str, str]
@@ -232,3 +233,9 @@ def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster,
     assert scaler["triggers"][0]["metadata"] == {"valueLocation": 'wanted{team="cards"}', "targetValue": "8"}
     assert "..agent-cards..clerk.md" in "".join(made["configmap", "team-cards"]["data"])
     assert cluster.apply(cluster.plan(both)) == {}
+
+
+def test_an_image_with_a_digest_does_not_say_which_one_fast_agent_worker_has() -> None:
+    assert fast_agent_image("agent-worker:1") == "fast-agent-worker:1"
+    with pytest.raises(Refused, match="pallas.dev/fast-agent-image"):
+        fast_agent_image("example.com/agent-worker@sha256:0123")

@@ -237,5 +237,5 @@ def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster,
 
 def test_an_image_with_a_digest_does_not_say_which_one_fast_agent_worker_has() -> None:
     assert fast_agent_image("agent-worker:1") == "fast-agent-worker:1"
-    with pytest.raises(Refused, match="pallas.dev/fast-agent-image"):
+    with pytest.raises(Refused, match="fast-agent-image"):
         fast_agent_image("example.com/agent-worker@sha256:0123")

@@ -11,10 +11,10 @@ CLIENT = ROOT / "clients" / "data-agent"
 @pytest.mark.parametrize(
     ("document", "language", "example"),
     [
-        (ROOT / "docs/data-agents.md", "python", "prices.py"),
-        (ROOT / "docs/data-agents.md", "js", "words.js"),
+        (ROOT / "docs/tutorials/first-data-agent.md", "python", "prices.py"),
+        (ROOT / "docs/tutorials/first-data-agent.md", "js", "words.js"),
         (CLIENT / "README.md", "python", "prices.py"),
-        (ROOT / "docs/pipelines.md", "cst", "headlines.cst"),
+        (ROOT / "docs/tutorials/first-pipeline.md", "cst", "headlines.cst"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )

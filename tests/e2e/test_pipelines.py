@@ -1,4 +1,4 @@
-"""Pipelines in a whole stack: the tutorial of `docs/tutorials/first-pipeline.md` by commands, over MCP, and by the local server."""
+"""Pipelines in a whole stack: the tutorial (`docs/tutorials/first-pipeline.md`), over MCP, and by the local server."""
 
 import json
 import os

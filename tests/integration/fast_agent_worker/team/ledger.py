@@ -42,7 +42,9 @@ async def wait_for(path: str) -> str:
 
 
 def _wait(path: str) -> None:
-    while not Path(path).exists():
+    """Wait for a file, but not for ever: a worker that was killed leaves this process behind."""
+    until = time.monotonic() + 60
+    while not Path(path).exists() and time.monotonic() < until:
         time.sleep(0.01)
 
 

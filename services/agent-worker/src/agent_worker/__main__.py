@@ -1,7 +1,7 @@
 """Start an agent-worker."""
 
 from agent_worker.app import build
-from pallas_executor.teams.settings import WorkerSettings
+from agent_worker.settings import WorkerSettings
 from pallas_runtime.run import run
 
 

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractAsyncContextManager
 
+from agent_worker.settings import WorkerSettings
 from pallas_executor.executor import Executor
 from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.settings import WorkerSettings
 from pallas_executor.teams.watching import Watching
 from pallas_executor.teams.worker import work_for_teams
 from pallas_runtime.process import Process

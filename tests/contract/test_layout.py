@@ -1,6 +1,8 @@
 """Where services, shared packages and tests are in the repository."""
 
+import ast
 import tomllib
+from pathlib import Path
 
 import pytest
 from tests.contract.tree import ROOT, packages
@@ -54,3 +56,23 @@ def test_test_files_are_in_the_tests_folder_only() -> None:
         for folder in ("shared", "services", "clients", "cli", "demo")
         for path in (ROOT / folder).rglob("test_*.py")
     ] == []
+
+
+def test_fixtures_that_outlast_their_folder_are_not_async() -> None:
+    """Such a fixture would keep one event loop, with the tasks that tests left there, for all later tests."""
+    assert [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if _keeps_an_event_loop(path)] == []
+
+
+def _keeps_an_event_loop(path: Path) -> bool:
+    lasting = [
+        keyword.value.value
+        for function in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(function, ast.AsyncFunctionDef)
+        for decorator in function.decorator_list
+        if isinstance(decorator, ast.Call)
+        for keyword in decorator.keywords
+        if keyword.arg == "scope" and isinstance(keyword.value, ast.Constant)
+    ]
+    # Outside a package, `package` means `session`.
+    in_package = (path.parent / "__init__.py").exists()
+    return "session" in lasting or ("package" in lasting and not in_package)

@@ -170,7 +170,8 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     await restoring.done(*words, "--data", str(site.data))
     assert "is missing" in missing
     assert await site.postgres.say("select fact from facts", site.urls["workspaces"]) == [(IMPORTANT,)]
-    [*_, refused] = await restoring.refused(*words, "--data", str(site.data))
+    [*told, refused] = await restoring.refused(*words, "--data", str(site.data))
+    assert any("--data names a stack that is stopped" in line for line in told)
     assert refused.endswith("the installation is not empty: pass --replace and --yes to lose it")
 
     await site.declare()

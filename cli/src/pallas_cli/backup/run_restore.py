@@ -99,6 +99,7 @@ async def _target(manifest: Manifest, options: RestoreOptions) -> AsyncGenerator
         async with stopped(options.data, with_databases=bool(wanted)) as installation:
             yield installation
         return
+    say("restoring into the installation that --nats or the context names; --data names a stack that is stopped")
     installation = running(options.nats, options.postgres, options.data, user=RESTORE, without=not wanted)
     if missing := wanted.difference(installation.urls):
         raise WrongUsage(f"no address of the databases {', '.join(sorted(missing))}: set PALLAS_POSTGRES_URL")

@@ -37,7 +37,7 @@ def who_vouches(store: Store, manifest: Manifest, folder: Path | None) -> list[s
         if hmac.compare_digest(codes.get(name, "").encode(), _code(key, manifest.id, text).encode()):
             found.append(name)
         elif name in codes and manifest.keys.get(name) == derive(key, manifest.id).hex():
-            raise Damaged(path, f"it is not as it was written: {name} is the same key and says so")
+            raise Damaged(path, f"it was changed after the backup was made, as the key {name} shows")
     if found and Manifest.model_validate_json(text) != manifest:
         raise Damaged(path, "it has just been replaced")
     return found

@@ -181,7 +181,7 @@ async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
     count = 0
     async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
         request = TurnRequested.model_validate_json(record.data)
-        await request_cancel(bus, TurnRef.of(request), "its agent was retired")
+        await request_cancel(bus, TurnRef.of(request), "its agent was retired", request)
         await withdraw_turn(bus, request, record.seq)
         count += 1
     return count

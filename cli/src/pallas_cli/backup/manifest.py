@@ -17,6 +17,8 @@ from pallas_contracts.ids import Token, check_token
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+CODES = "manifest.hmac"
+"""The file beside the manifest by which a change of it is found."""
 
 type Kind = Literal["stream", "database"]
 

@@ -121,7 +121,11 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Replace what the installation has.")] = False,
     yes: Yes = False,
     ignore_keys: Annotated[
-        bool, typer.Option("--ignore-keys", help="Restore although keys are missing or others than at the backup.")
+        bool,
+        typer.Option(
+            "--ignore-keys",
+            help="Restore although keys are missing, others than at the backup, or do not vouch for its manifest.",
+        ),
     ] = False,
     no_databases: Annotated[
         bool, typer.Option("--no-databases", help="Restore the broker only; the databases stay as they are.")

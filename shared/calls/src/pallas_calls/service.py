@@ -43,7 +43,7 @@ from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.costs import Allowance
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Principal, TurnRequested
+from pallas_contracts.turns import Claimed, Principal, TurnAsked, TurnRequested
 
 
 @dataclass
@@ -118,9 +118,9 @@ class Calls:
         with self.followers.following(ref):
             return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
 
-    async def cancel(self, ref: TurnRef, reason: str) -> None:
+    async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
         """Cancel a turn for good, as `cancel_turn` does."""
-        await cancel_turn(self.bus, ref, reason)
+        await cancel_turn(self.bus, ref, reason, asked)
 
     async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
         """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
@@ -242,7 +242,7 @@ class Calls:
             self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
-        await self.cancel(TurnRef.of(request), reason)
+        await self.cancel(TurnRef.of(request), reason, request)
         await self.withdraw(request, position)
 
     async def withdraw(self, request: TurnRequested, position: int) -> None:

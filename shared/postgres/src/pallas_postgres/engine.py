@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 from sqlalchemy import event, text
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -69,10 +69,10 @@ def open_engine(
 
 
 def _check_idle_connections(engine: AsyncEngine) -> None:
-    """Replace connections that broke while nobody used them.
+    """Replace connections that broke while nobody used them, and each of them alone.
 
-    SQLAlchemy's own check costs three messages each time. Here a connection that was closed is noticed without any, and
-    only one that was idle is asked.
+    SQLAlchemy's own check costs three messages each time, and takes one broken connection for the end of all. Here a
+    connection that was closed is noticed without any message, and only one that was idle is asked.
     """
 
     def check(connection: AsyncAdapt_asyncpg_connection, entry: ConnectionPoolEntry, _: object) -> None:
@@ -82,15 +82,19 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             if idle:
                 connection.ping()
         except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
+            raise DisconnectionError from error
         if connection.driver_connection.is_closed():
-            raise InvalidatePoolError
+            raise DisconnectionError
 
     def note(_: AsyncAdapt_asyncpg_connection | None, entry: ConnectionPoolEntry) -> None:
         entry.info[_USED] = time.monotonic()
 
+    def keep_others(broken: ExceptionContext) -> None:
+        broken.invalidate_pool_on_disconnect = False
+
     event.listen(engine.sync_engine, "checkout", check)
     event.listen(engine.sync_engine, "checkin", note)
+    event.listen(engine.sync_engine, "handle_error", keep_others)
 
 
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, case, exists, func, literal, null, select
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import asking
+from pallas_postgres.engine import autocommit
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
@@ -61,12 +61,16 @@ class Line:
 
 async def read_limits(session: AsyncSession, defaults: SettingsView) -> Limits:
     """The limits of history in the global settings."""
-    settings = await stored_settings(session, defaults)
+    return limits_of(await stored_settings(session, defaults))
+
+
+def limits_of(settings: SettingsView) -> Limits:
+    """The limits of history in these settings."""
     return Limits(settings.history_share, settings.history_messages, settings.history_bytes)
 
 
 async def read_entries(
-    session: AsyncSession, conversation_id: str, before: int | None = None, *, images: bool
+    session: AsyncSession | AsyncConnection, conversation_id: str, before: int | None = None, *, images: bool
 ) -> list[Entry]:
     """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
     named = {"conversation": conversation_id, "before": before or _LAST}
@@ -80,12 +84,12 @@ async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     wanted = {"conversation": claim.conversation_id, "first": claim.plan.first, "last": asked}
     with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
     picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
-    async with asking(engine) as session:  # images never change
-        rows = (await session.execute(_LINES, wanted)).all()
+    async with autocommit(engine) as connection:  # images never change
+        rows = (await connection.execute(_LINES, wanted)).all()
         lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
         if any(row.pictured for row in rows):
             pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
-            for row in await session.execute(pictures, wanted):
+            for row in await connection.execute(pictures, wanted):
                 lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):

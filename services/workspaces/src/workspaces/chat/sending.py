@@ -17,8 +17,9 @@ from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
 from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
-from workspaces.chat.stored import limits_of, read_entries
+from workspaces.chat.stored import entries_of, limits_of
 from workspaces.chat.storing import begun, find_conversation, store_message
+from workspaces.chat.views import RUNNING
 from workspaces.stored_settings import settings_of
 
 LONGEST_TEXT = 200_000
@@ -54,8 +55,9 @@ class Sending:
         """
         async with autocommit(self._engine) as connection:
             while found := await find_conversation(connection, conversation_id, message):
-                chosen = self._choose(found, message)
-                entries = await read_entries(connection, conversation_id, images=chosen.model.vision)
+                chosen, entries = self._choose(found, message), entries_of(found[0].entries)
+                if any(entry.status in RUNNING for entry in entries):
+                    raise answering()
                 limits = limits_of(settings_of(found[0].settings, self._defaults))
                 claim = _claim(conversation_id, message, chosen, entries, limits)
                 values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
@@ -70,8 +72,6 @@ class Sending:
         chosen = the_agent([row for row in found if row.server_id is not None])
         must_see(chosen, len(message.pictures))
         self._wellness.check(chosen)
-        if found[0].answering:
-            raise answering()
         return chosen
 
 

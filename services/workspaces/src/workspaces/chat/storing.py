@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import ColumnElement, Row, bindparam, exists, func, select, true
+from sqlalchemy import ColumnElement, Row, bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,7 +17,7 @@ from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Plan
 from workspaces.chat.locking import REPLY_TOLD, telling, unknown_conversation
 from workspaces.chat.model import LEASE, NewMessage
-from workspaces.chat.views import IS_RUNNING
+from workspaces.chat.stored import newest
 from workspaces.live.hub import quoted
 from workspaces.stored_settings import STORED
 from workspaces.tables import Assignment, ChatMessage, Conversation, Image, Workspace
@@ -36,8 +36,8 @@ _FOUND = (
         Conversation.workspace_id.label("workspace"),
         Conversation.updated_at.label("seen"),
         _STORED.scalar_subquery().label("stored"),
-        exists().where(ChatMessage.conversation_id == Conversation.id, IS_RUNNING).label("answering"),
         STORED.scalar_subquery().label("settings"),
+        newest(_AGENTS.c.vision, _AGENTS).label("entries"),
         *_AGENTS.c,
     )
     .outerjoin(_AGENTS, _AGENTS.c.workspace_id == Conversation.workspace_id)

@@ -20,12 +20,12 @@ export default function HealthPage() {
   useEffect(() => on("health", (/** @type {Status} */ status) => {
     if (data) set({ ...data, agents: data.agents.map((each) => (same(each, status) ? status : each)) });
   }), [data]);
-  const groups = Map.groupBy(data?.agents ?? [], (each) => each.instance_id);
+  const groups = [...Map.groupBy(data?.agents ?? [], (each) => each.instance_id)].sort(([, one], [, other]) => worst(one) - worst(other));
   return html`<div class="page">
     <header><div><h1>Health</h1><p>All agents of registered instances. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
     ${!data ? html`<${Loading} loaded=${loaded} lines=${6} />` : !data.agents.length
       ? html`<${Empty} icon="heart-pulse" title="No agents yet">Add a Pallas instance, and its agents are checked from then on.<//>`
-      : html`<${Counts} agents=${data.agents} />${[...groups].map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
+      : html`<${Counts} agents=${data.agents} />${groups.map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
   </div>`;
 }
 
@@ -45,6 +45,9 @@ const Group = ({ id, agents }) => html`<section class="card flush" aria-labelled
     <div class="grow"><div class="row"><span class="agent-title" dir="auto">${each.title}</span><code class="faint">${each.server_id}</code></div>
       ${each.health.message && html`<p class=${each.health.status === "error" ? "fault" : "muted"} dir="auto">${each.health.message}</p>`}</div>
     <div class="since"><${HealthBadge} health=${{ ...each.health, message: null }} word /><span class="faint"><${Time} at=${each.health.at} none="" /></span></div></li>`)}</ul></section>`;
+
+/** The place in ORDER of the worst of them. @param {readonly Status[]} agents */
+const worst = (agents) => Math.min(...agents.map((each) => ORDER.indexOf(each.health.status)));
 
 /** @param {Status} one @param {Status} other */
 const worstFirst = (one, other) =>

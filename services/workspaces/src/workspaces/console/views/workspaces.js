@@ -31,7 +31,7 @@ function Card({ workspace, rename }) {
   const { id, name, conversations, instance_ids: teams } = workspace;
   const drop = () => confirm({
     title: `Delete “${name}”?`, action: "Delete workspace", danger: true,
-    text: `Its conversations (${conversations}) are deleted for good, and its teams lose access to its libraries.`,
+    text: `This deletes the workspace${conversations ? ` and ${counted(conversations, "conversation")}` : ""} for good. Attached teams can no longer read its libraries.`,
     act: async () => {
       await remove(path`/workspaces/${id}`);
       workspaces.value = (workspaces.value ?? []).filter((each) => each.id !== id);

@@ -2,7 +2,7 @@
 import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
-import { draftOf, firstMessages, keepDraft, newDraft } from "./drafts.js";
+import { draftOf, faultOfPaste, firstMessages, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
 import { Obstacle, placeholder } from "./obstacle.js";
 import { AgentPicker } from "./picker.js";
@@ -79,9 +79,11 @@ export function Composer({ place, agents, running = "", asking = false, cancel, 
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {
     const images = [...(event.clipboardData?.files ?? [])];
-    if (!images.length) return;
+    const fault = faultOfPaste(draft.text, event.clipboardData?.getData("text/plain") ?? "");
+    if (!images.length && !fault) return;
     event.preventDefault();
-    void add(images);
+    if (images.length) void add(images);
+    else setFaults([fault]);
   };
   const choose = (/** @type {{target: HTMLInputElement}} */ { target }) => {
     void add([...(target.files ?? [])]);

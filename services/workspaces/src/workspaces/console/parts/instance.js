@@ -43,15 +43,7 @@ export function AgentIcon({ title, icon, size = 28 }) {
     <text x="14" y="14.5" dominant-baseline="central" text-anchor="middle">${[...title.trim()][0]?.toUpperCase() ?? "?"}</text></svg>`;
 }
 
-/** @typedef {import("../answers").DiscoveredAgent} Discovered */
-
-/** At most so many of them, those first that are not well. @param {readonly Discovered[]} agents @param {number} most */
-export function fewOf(agents, most) {
-  const rank = (/** @type {Discovered} */ { health }) => ["error", "degraded"].indexOf(health?.status ?? "") + 1 || 3;
-  return agents.length <= most ? agents : agents.toSorted((one, other) => rank(one) - rank(other)).slice(0, most);
-}
-
-/** @param {{agents: readonly Discovered[], full?: boolean}} props */
+/** @param {{agents: readonly import("../answers").DiscoveredAgent[], full?: boolean}} props */
 export const Agents = ({ agents, full = false }) => html`<ul class="agents">${agents.map((agent) => html`
   <li key=${agent.server_id}><${AgentIcon} title=${agent.title} icon=${agent.icon} />
     <div class="grow"><div class="agent-title"><span dir="auto">${agent.title}</span>${agent.health && html`<${HealthBadge} health=${agent.health} />`}</div>

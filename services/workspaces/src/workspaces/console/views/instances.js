@@ -4,10 +4,11 @@ import { get } from "../api.js";
 import { navigate } from "../router.js";
 import { Banner, Button, Empty, Pill } from "../parts/basic.js";
 import { AddInstance } from "../parts/add_instance.js";
-import { Agents, StatusPill, Unprovisioned, Unusable, fewOf, shortUrl } from "../parts/instance.js";
+import { Agents, StatusPill, Unprovisioned, Unusable, shortUrl } from "../parts/instance.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
+import { fewOf } from "../parts/worst.js";
 
 /** @typedef {import("../answers").InstanceView} Instance */
 

@@ -1,5 +1,5 @@
 // A workspace: its conversations, and the chat of one of them.
-import { asset, html, useEffect, useMemo, useRef, useSignal } from "../lib.js";
+import { asset, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { path, post } from "../api.js";
 import { on } from "../events.js";
 import { navigate } from "../router.js";
@@ -34,8 +34,9 @@ export default function Workspace({ params: { ws, c } }) {
   useEffect(() => void (listed.value = false), [c]);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const opened = useRef(false);
-  // Where the list is a drawer, it takes the focus when it opens, and gives it back when it closes.
-  useEffect(() => {
+  // Where the list is a drawer, it takes the focus when it opens, and gives it back when it closes: before it is painted
+  // hidden, when browsers take the focus away.
+  useLayoutEffect(() => {
     if (listed.value) list.current?.querySelector("a")?.focus();
     else if (opened.current && list.current?.contains(document.activeElement))
       /** @type {HTMLElement | null} */ (document.querySelector(".list-toggle"))?.focus();

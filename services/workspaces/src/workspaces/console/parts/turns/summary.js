@@ -53,7 +53,7 @@ export const Fault = ({ view }) => view.fault && html`<${Banner} tone="bad"><spa
 export function Content({ view }) {
   const { content } = view;
   if (!content) return null;
-  const kept = view.content_until && !content.expired && html`<span class="faint">kept until <${Time} at=${view.content_until} /></span>`;
+  const kept = view.content_until && !content.expired && html`<span class="faint">forgotten <${Time} at=${view.content_until} /></span>`;
   return html`<div class="turn-content">
     <section class="card" aria-labelledby="asked"><header><h2 id="asked" class="grow">Asked</h2></header><${Asked} content=${content} /></section>
     <section class="card" aria-labelledby="answer"><header><h2 id="answer" class="grow">Answer</h2>${kept}${content.text && !content.expired && !view.fault && html`<${Copy} text=${content.text} label="Copy the answer" />`}</header>
@@ -63,7 +63,7 @@ export function Content({ view }) {
 /** @param {{view: TurnView}} props */
 export function Answer({ view }) {
   const { content, turn } = view;
-  if (content?.expired) return html`<p class="muted"><${Icon} name="clock" /> ${content.text || "The content is no longer kept."}</p>`;
+  if (content?.expired) return html`<p class="muted"><${Icon} name="clock" /> The answer is no longer kept.</p>`;
   if (view.fault) return html`<p class="muted">There is no answer, because the turn failed.</p>`;
   if (content?.text) return html`<${Markdown} text=${content.text} />`;
   return html`<p class="muted">${isOver(turn) ? "There is no answer." : "There is no answer yet."}</p>`;

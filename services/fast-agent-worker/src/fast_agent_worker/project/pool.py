@@ -28,16 +28,29 @@ COOL_DOWN = 1.0
 
 
 class SharedAggregator(MCPAggregator):
-    """Closed by its pool only, not by the instances that use it."""
+    """Opened and closed by its pool only, not by the instances that use it.
+
+    An instance that is disposed says that its aggregator is not initialized. The next one would connect all servers
+    again, in place of the connections that other turns use.
+    """
 
     _opened = False
     wanted: tuple[str, ...] = ()
 
+    @property
+    def initialized(self) -> bool:
+        """Whether it is open."""
+        return self._opened
+
+    @initialized.setter
+    def initialized(self, value: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Do nothing: an instance says so of itself."""
+
     async def load_servers(self, *, force_connect: bool = False) -> None:
-        """Load them once. An instance that is disposed says that they are not loaded; those of other turns go on."""
+        """Load them once."""
         if not self._opened:
             await super().load_servers(force_connect=force_connect)
-        self._opened = self.initialized = True
+            self._opened = True
 
     async def list_tools(self) -> ListToolsResult:
         """All tools in the order of the agent's servers. Those of a server whose list changes would move to the end."""

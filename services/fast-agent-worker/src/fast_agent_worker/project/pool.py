@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextvars import Context
-from typing import Any
+from typing import Any, Self
 
 from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
 from mcp_types import ListToolsResult
@@ -30,27 +30,24 @@ COOL_DOWN = 1.0
 class SharedAggregator(MCPAggregator):
     """Opened and closed by its pool only, not by the instances that use it.
 
-    An instance that is disposed says that its aggregator is not initialized. The next one would connect all servers
-    again, in place of the connections that other turns use.
+    An instance that is disposed says that it is not initialized. Then the next one would open it again, with new
+    connections in place of those that other turns use.
     """
 
     _opened = False
     wanted: tuple[str, ...] = ()
 
-    @property
-    def initialized(self) -> bool:
-        """Whether it is open."""
-        return self._opened
-
-    @initialized.setter
-    def initialized(self, value: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Do nothing: an instance says so of itself."""
+    async def __aenter__(self) -> Self:
+        """Open it once."""
+        if not self._opened:
+            await super().__aenter__()
+        return self
 
     async def load_servers(self, *, force_connect: bool = False) -> None:
         """Load them once."""
         if not self._opened:
             await super().load_servers(force_connect=force_connect)
-            self._opened = True
+        self._opened = self.initialized = True
 
     async def list_tools(self) -> ListToolsResult:
         """All tools in the order of the agent's servers. Those of a server whose list changes would move to the end."""

@@ -12,6 +12,6 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stag
     """A gateway and a worker that hosts the team of the upstream Pallas."""
     with a_nats() as url:
         async with a_stage(url, tmp_path_factory.mktemp("stage")) as running:
-            for agent in ("harper", "pipeline", "clerk", "research", "late", "early", "twice", "chief"):
+            for agent in ("harper", "pipeline", "clerk", "research", "late", "early", "twice", "chief", "deputy"):
                 await until_hosted(running, agent)
             yield running

@@ -62,6 +62,28 @@ async def test_an_agent_of_the_folder_that_is_named_as_a_server_is_called_in_the
     ]
 
 
+async def test_agents_of_three_modules_that_name_each_other_as_servers_share_a_turn(stage: Stage) -> None:
+    inner = f"***CALL_TOOL research__research {json.dumps({'message': BALANCE})}"
+    answer = await stage.call("chief", f"***CALL_TOOL deputy__deputy {json.dumps({'message': inner})}")
+    assert "alice: 42" in answer.text
+    assert [message for message in answer.messages if message and "/" in message] == [
+        "deputy/deputy__deputy: started",
+        "research/research__research: started",
+        "ledger/balance: started",
+        "ledger/balance: completed",
+        "research/research__research: completed",
+        "deputy/deputy__deputy: completed",
+    ]
+
+
+async def test_an_agent_that_admits_only_some_callers_is_not_called_in_a_turn_of_another_agent(stage: Stage) -> None:
+    assert "an agent of the folder is called over its address" in stage.worker.log.read_text("utf-8")
+    answer = await stage.call("chief", '***CALL_TOOL guarded__guarded {"message": "let me in"}')
+    assert "guarded/guarded: failed" in answer.messages
+    assert "let me in" not in answer.text
+    assert await stage.counted("pallas_model_calls_total", agent="short") == 0
+
+
 async def test_a_workflow_reports_its_members(stage: Stage) -> None:
     answer = await stage.call("pipeline", "hello")
     assert answer.text == "hello"

@@ -58,7 +58,7 @@ class Stage:
     workers: Mapping[str, list[Service]]
 
     def request(self, agent: str, *calls: Call) -> TurnRequested:
-        """A turn that calls these tools, one after another."""
+        """A turn that calls these tools, one after another. Without any, it answers with its history."""
         kind = agent.removesuffix("-brief")
         tool = "call" if kind == "function" else agent
         return turn_requested(TEAM, agent, tool=tool, arguments={"message": message_of(kind, calls)})
@@ -84,7 +84,7 @@ def message_of(kind: str, calls: Sequence[Call]) -> str:
         case "function":
             return json.dumps(calls)
         case "llm":
-            return "\n".join(f"/tool bench/{tool} {json.dumps(given)}" for tool, given in calls)
+            return "\n".join(f"/tool bench/{tool} {json.dumps(given)}" for tool, given in calls) or "/history"
         case _:
             message = ""
             for tool, given in reversed(calls):

@@ -20,10 +20,12 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_bus.turnlog.queue import nak, queue_state, submit
 from pallas_contracts.catalog import TURN_REQUESTED, WORKERS
-from pallas_contracts.turns import ToolCompleted, ToolProgress, ToolStarted
+from pallas_contracts.costs import Allowance
+from pallas_contracts.turns import ModelCalled, ToolCompleted, ToolProgress, ToolStarted
 
 EFFECT = ToolStarted(call="1.1", server="bench", tool="effect")
 NOT_INSTALLED = "the packages of fast-agent cannot be installed here"
+RUNTIMES = [(worker, kind) for worker, kinds in KINDS.items() for kind in kinds]
 WORKERS_HERE = [
     pytest.param(worker, marks=pytest.mark.skipif(worker not in PYTHONS, reason=NOT_INSTALLED)) for worker in KINDS
 ]
@@ -35,7 +37,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stag
         yield running
 
 
-@pytest.fixture(params=[(worker, kind) for worker, kinds in KINDS.items() for kind in kinds], ids=lambda it: it[1])
+@pytest.fixture(params=RUNTIMES, ids=lambda it: it[1])
 def kind(request: pytest.FixtureRequest) -> str:
     """The name of an agent, which is that of its runtime."""
     worker, name = request.param
@@ -171,6 +173,17 @@ async def test_the_turn_of_a_lost_worker_is_executed_again(
     assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
+async def test_each_attempt_has_the_history_of_the_request(stage: Stage, kind: str) -> None:
+    request = stage.request(kind)
+    history = [{"role": "user", "content": "said before"}]
+    turn = stage.follow(request.model_copy(update={"arguments": {**request.arguments, "history": history}}))
+    await stage.lose(turn)
+    await submit(stage.bus, turn.request)
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt) == ("completed", 2)
+    assert "said before" in turn.text
+
+
 async def test_the_turn_of_a_lost_worker_ends_if_a_tool_may_have_had_an_effect(stage: Stage, kind: str) -> None:
     key = f"{kind} unknown"
     turn = stage.follow(stage.request(kind, ("effect", {"key": key})))
@@ -195,6 +208,15 @@ async def test_a_turn_ends_after_its_time_limit_and_its_tool_is_cancelled(stage:
     turn = await stage.ask(f"{kind}-brief", ("wait", {"key": f"{kind} late"}))
     assert (await turn.outcome()).code == "turn_timeout"
     await stage.bench.until(f"{kind} late is cancelled")
+
+
+@pytest.mark.parametrize("kind", [it for it in RUNTIMES if it[1] != "function"], ids=lambda it: it[1], indirect=True)
+async def test_a_turn_without_anything_left_of_a_budget_calls_no_model(stage: Stage, kind: str) -> None:
+    request = stage.request(kind)
+    turn = stage.follow(request.model_copy(update={"allowance": Allowance(tokens=0)}))
+    await submit(stage.bus, turn.request)
+    assert (await turn.outcome()).code == "budget_exhausted"
+    assert [it for it in turn.messages if isinstance(it, ModelCalled)] == []
 
 
 async def test_max_concurrency_holds_over_all_workers(stage: Stage, kind: str) -> None:

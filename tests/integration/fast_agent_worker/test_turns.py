@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from mcp_types import TextContent
+from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
 from tests.integration.fast_agent_worker.stage import Stage, python
 
 python()
@@ -100,6 +101,13 @@ async def test_a_workflow_reports_its_members(stage: Stage) -> None:
 async def test_a_card_is_an_agent(stage: Stage) -> None:
     answer = await stage.call("clerk", BALANCE)
     assert "alice: 42" in answer.text
+
+
+async def test_calls_of_anthropics_models_share_a_connection_without_cookies(
+    stage: Stage, claude: AnthropicModel
+) -> None:
+    assert [(await stage.call("claude", "hello")).text for _ in range(3)] == ["hello"] * 3
+    assert (len(claude.connected), claude.cookies) == (1, [])
 
 
 @pytest.mark.parametrize("agent", ["harper", "pipeline"])

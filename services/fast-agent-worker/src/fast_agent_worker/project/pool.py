@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextvars import Context
-from typing import Any
+from typing import Any, Self
 
 from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
 from mcp_types import ListToolsResult
@@ -28,13 +28,23 @@ COOL_DOWN = 1.0
 
 
 class SharedAggregator(MCPAggregator):
-    """Closed by its pool only, not by the instances that use it."""
+    """Opened and closed by its pool only, not by the instances that use it.
+
+    An instance that is disposed says that it is not initialized. Then the next one would open it again, with new
+    connections in place of those that other turns use.
+    """
 
     _opened = False
     wanted: tuple[str, ...] = ()
 
+    async def __aenter__(self) -> Self:
+        """Open it once."""
+        if not self._opened:
+            await super().__aenter__()
+        return self
+
     async def load_servers(self, *, force_connect: bool = False) -> None:
-        """Load them once. An instance that is disposed says that they are not loaded; those of other turns go on."""
+        """Load them once."""
         if not self._opened:
             await super().load_servers(force_connect=force_connect)
         self._opened = self.initialized = True

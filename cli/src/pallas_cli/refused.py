@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import ClassVar
 
+_NO_ADDRESS = "the address is not valid"
+
 
 class Refused(Exception):
     """The platform refused, or the command failed. Each of `lines` describes one fault.
@@ -76,4 +78,5 @@ def where_to_look(option: str) -> str:
 
 def _kind(error: Exception) -> str:
     kind = type(error).__name__
-    return "no connection" if kind == "ConnectError" else "no answer in time" if kind.endswith("Timeout") else kind
+    known = {"ConnectError": "no connection", **dict.fromkeys(("UnsupportedProtocol", "InvalidURL"), _NO_ADDRESS)}
+    return "no answer in time" if kind.endswith("Timeout") else known.get(kind, kind)

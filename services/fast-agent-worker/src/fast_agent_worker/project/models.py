@@ -11,6 +11,8 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import ModuleType
 from typing import Any
 
+from fast_agent_worker.project.shorter import transforming
+
 _OPENAI = ("fast_agent.llm.provider.openai.llm_openai", "fast_agent.llm.provider.openai.responses")
 _ANTHROPIC = "fast_agent.llm.provider.anthropic.llm_anthropic"
 
@@ -47,9 +49,26 @@ def _kept_client(make: Callable[..., Any], headers: tuple[tuple[str, str], ...],
 
 
 def _openai(**options: Any) -> Any:
-    from openai import AsyncOpenAI
+    return _openai_client()(**options)
 
-    return AsyncOpenAI(**options)
+
+@cache
+def _openai_client() -> type[Any]:
+    """OpenAI's client, which does not walk through the types of a body, nor parse an address again."""
+    from openai import AsyncOpenAI
+    from openai._utils import async_maybe_transform
+    from openai.resources.chat.completions import completions
+    from openai.resources.responses import responses
+
+    for each in (completions.__dict__, responses.__dict__):
+        each["async_maybe_transform"] = transforming(async_maybe_transform)
+
+    class Client(AsyncOpenAI):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self._prepare_url = lru_cache(_CLIENTS)(self._prepare_url)
+
+    return Client
 
 
 def _anthropic(**options: Any) -> Any:

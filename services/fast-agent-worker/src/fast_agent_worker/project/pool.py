@@ -35,6 +35,7 @@ class SharedAggregator(MCPAggregator):
     """
 
     _opened = False
+    _listed: tuple[Any, str] = (None, "")
     wanted: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
@@ -50,7 +51,21 @@ class SharedAggregator(MCPAggregator):
         self._opened = self.initialized = True
 
     async def list_tools(self) -> ListToolsResult:
-        """All tools in the order of the agent's servers. Those of a server whose list changes would move to the end."""
+        """All tools in the order of the agent's servers, as objects of the caller's own.
+
+        A model is shown them with each call. Reading them from JSON takes a fraction of the time of copying them.
+        """
+        if not self.initialized or self._listed[0] != self._known():
+            listed = await self._sorted()
+            self._listed = self._known(), listed.model_dump_json(by_alias=True, exclude_unset=True)
+        return ListToolsResult.model_validate_json(self._listed[1])
+
+    def _known(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a list of tools is made of."""
+        return dict(self._namespaced_tool_map), dict(self._app_integration_configs)
+
+    async def _sorted(self) -> ListToolsResult:
+        """Those of a server whose list changes would move to the end."""
         listed = await super().list_tools()
         servers = {name: it.server_name for name, it in self._namespaced_tool_map.items()}
         place = {name: number for number, name in enumerate(self.wanted)}

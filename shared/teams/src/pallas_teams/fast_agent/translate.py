@@ -31,7 +31,7 @@ FORCED: Mapping[str, Mapping[str, Any] | Any] = {
     "otel": {"enabled": False},
     "llm_retries": 0,
     "compaction": {"auto": False},
-    "mcp": {"client": {"auto_sampling": False}},
+    "mcp": {"client": {"auto_sampling": False}, "diagnostics": {"enabled": False}},
     "elicitation": {"mode": "none"},
 }
 """What a worker forces: it logs itself, callers keep the history, and nobody sits at a terminal."""

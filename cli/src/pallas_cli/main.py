@@ -28,6 +28,7 @@ from pallas_cli.commands import (
     keys,
     libraries,
     pipelines,
+    shards,
     teams,
     tokens,
     turns,
@@ -76,6 +77,7 @@ commands.add_typer(workspaces.app, name="workspaces")
 commands.add_typer(instances.app, name="instances")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
+commands.add_typer(shards.app, name="shards")
 commands.add_typer(backup.app, name="backup")
 
 

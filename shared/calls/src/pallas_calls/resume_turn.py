@@ -9,6 +9,7 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import TurnFound, Waiting, find_in_log, find_waiting
+from pallas_bus.turnlog.places import located
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.submit_turn import not_relayed
 from pallas_contracts.turns import Principal
@@ -31,10 +32,12 @@ async def resume_turn(
 
     Retries without a deadline while the broker is unavailable. `progress` and `text`: whether the caller wants them.
     """
+    facts = {"turn": ref.turn_id}
+    ref = await retry_while_unavailable(lambda: located(bus, ref), "find its shard", deadline=None, facts=facts)
     feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress, text=text))
     try:
         found, waiting = await retry_while_unavailable(
-            lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts={"turn": ref.turn_id}
+            lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts=facts
         )
         while found is not None and not feed.ended and feed.position < found.seen:
             # The replica of the log that answered is behind the leader.

@@ -5,7 +5,7 @@ Expressions stand as marks (`<<...>>`) while a manifest is plain values, and are
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -14,7 +14,7 @@ type Object = dict[str, Any]
 
 _MARK = re.compile(r"<<(.+?)>>")
 _BLOCK = re.compile(r"^( *)(\w+): '?<<BLOCK (.+?)>>'?$", re.MULTILINE)
-_UNAUTHENTICATED = re.compile(r"^( *)- name: <<OFF>>$", re.MULTILINE)
+_OPTIONAL = re.compile(r"^( *)- name: <<(\w+)>>$", re.MULTILINE)
 _WHOLE = re.compile(r"^( *)(- )?((?:[\w.-]+: )?)'<<([^'>]+)>>'$", re.MULTILINE)
 
 _TAG = ".Values.image.tag | default .Chart.AppVersion"
@@ -42,6 +42,17 @@ _VARIABLES = {
     "PALLAS_SLOTS": "<<.Values.workers.slots | quote>>",
     "GOMEMLIMIT": "<<.Values.broker.goMemoryLimit | quote>>",
 }
+
+_ITEMS = {
+    "OFF": ('eq .Values.auth "off"', ("name: PALLAS_ALLOW_UNAUTHENTICATED", 'value: "true"')),
+    "PRICES": (".Values.prices", ("name: PALLAS_PRICES", "value: /etc/pallas/prices.yaml")),
+    "MOUNT": (".Values.prices", ("name: prices", "mountPath: /etc/pallas", "readOnly: true")),
+    "VOLUME": (
+        ".Values.prices",
+        ("name: prices", "configMap: {name: 'prices-{{ toYaml .Values.prices | sha256sum | trunc 8 }}'}"),
+    ),
+}
+"""Items of lists that are there only for some values: on which condition, and their lines."""
 
 _SECRETS = {"pallas": "<<.Values.secrets.services>>", "broker": "<<.Values.secrets.broker>>"}
 
@@ -93,6 +104,9 @@ def _pod(pod: Object, name: str | None) -> None:
             variable["value"] = mark
     if any(each["name"] == "PALLAS_GATEWAY_AUTH" for each in variables):
         variables.append({"name": "<<OFF>>"})
+    if name == "agent-worker":
+        for items, item in ((variables, "PRICES"), (container["volumeMounts"], "MOUNT"), (pod["volumes"], "VOLUME")):
+            items.append({"name": f"<<{item}>>"})
     if variables:
         container["env"] = variables
     for secret in _secrets(pod):
@@ -122,18 +136,17 @@ def _networks(policy: Object) -> None:
                 block["cidr"] = "<<.Values.networks.coder>>"
 
 
+def _item(indent: str, condition: str, lines: Sequence[str]) -> str:
+    item = f"\n{indent}  ".join(lines)
+    return f"{indent}{{{{- if {condition} }}}}\n{indent}- {item}\n{indent}{{{{- end }}}}"
+
+
 def _text(made: Object) -> str:
     text = yaml.safe_dump(made, sort_keys=False, width=1000)
     for example, mark in _TEXTS.items():
         text = text.replace(example, mark)
     text = _BLOCK.sub(lambda it: f"{it[1]}{it[2]}: {{{{- toYaml ({it[3]}) | nindent {len(it[1]) + 2} }}}}", text)
-    text = _UNAUTHENTICATED.sub(
-        lambda it: (
-            f'{it[1]}{{{{- if eq .Values.auth "off" }}}}\n{it[1]}- name: PALLAS_ALLOW_UNAUTHENTICATED\n'
-            f'{it[1]}  value: "true"\n{it[1]}{{{{- end }}}}'
-        ),
-        text,
-    )
+    text = _OPTIONAL.sub(lambda it: _item(it[1], *_ITEMS[it[2]]), text)
     text = re.sub(
         r"^( *)storageClassName: <<CLASS>>$",
         r"\1{{- with .Values.broker.storageClass }}\n\1storageClassName: {{ . }}\n\1{{- end }}",

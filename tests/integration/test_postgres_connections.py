@@ -1,16 +1,18 @@
-"""Connections to Postgres that broke while nobody used them are replaced without an error."""
+"""Connections to Postgres that broke while nobody used them are replaced without an error, and each of them alone."""
 
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 
 from pallas_postgres import engine as module
-from pallas_postgres.engine import asking, open_engine, reading
+from pallas_postgres.engine import autocommit, open_engine, reading
 
 
 @pytest.fixture
@@ -23,8 +25,8 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 async def _backend(engine: AsyncEngine) -> int:
     """The process of Postgres that serves the connection."""
-    async with asking(engine) as session:
-        return await session.scalar(text("select pg_backend_pid()")) or 0
+    async with autocommit(engine) as connection:
+        return await connection.scalar(text("select pg_backend_pid()")) or 0
 
 
 async def test_a_connection_that_was_idle_is_asked_before_it_is_used(
@@ -51,3 +53,41 @@ async def test_a_connection_that_was_closed_is_not_given_to_anybody(
     await until(is_closed)
     async with reading(engine) as session:
         assert await session.scalar(text("select pg_backend_pid()")) != first
+
+
+@pytest.mark.parametrize("how", ["noticed", "asked", "in use"])
+async def test_one_connection_of_many_that_is_lost_costs_one_new_one(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "asked":
+        monkeypatch.setattr(module, "PING_SECONDS", 0.0)
+    many = open_engine(await postgres.new_database(), pool=4, service="tests")
+    before = await _backends(many)
+    [*_, (lost, driver)] = before.items()  # the next one to be used
+
+    async def is_closed() -> bool:
+        return driver.is_closed()
+
+    if how == "in use":
+        async with many.connect() as connection:
+            assert await connection.scalar(text("select pg_backend_pid()")) == lost
+            await postgres.say(f"select pg_terminate_backend({lost})")
+            with pytest.raises(DBAPIError):
+                await connection.execute(text("select 1"))
+    else:
+        await postgres.say(f"select pg_terminate_backend({lost})")
+        await until(is_closed)
+    after = await _backends(many)
+    await many.dispose()
+    assert before.keys() - after.keys() == {lost}
+    assert len(after) == 4
+
+
+async def _backends(engine: AsyncEngine) -> dict[int, Any]:
+    """The connections of an engine by their processes of Postgres, in the order in which they go back to the pool."""
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(engine.connect()) for _ in range(4)]
+        return {
+            await each.scalar(text("select pg_backend_pid()")) or 0: (await each.get_raw_connection()).driver_connection
+            for each in reversed(opened)
+        }

@@ -86,7 +86,10 @@ class Part:
 
 @dataclass
 class World:
-    """`running` are the services by name, each with its processes in the order in which they were started."""
+    """`running` are the services by name, each with its processes in the order in which they were started.
+
+    `servers` are the other processes of the platform by name, Redis apart.
+    """
 
     folder: Path
     specs: dict[str, ProcessSpec]
@@ -94,6 +97,8 @@ class World:
     passwords: dict[str, str]
     pool_ports: list[int]
     nurseries: dict[str, asyncio.subprocess.Process]
+    redis: RedisServer
+    servers: dict[str, asyncio.subprocess.Process]
     running: dict[str, list[Part]] = field(default_factory=dict[str, list[Part]])
     _lives: int = 0
 
@@ -166,11 +171,14 @@ async def a_world(
                 release: await stack.enter_async_context(_nursery(release, common(specs), folder))
                 for release in releases
             }
-            for name in _SERVERS:
-                await stack.enter_async_context(_server(await specs[name].prepare(), folder / f"{name}.log"))
+            servers = {
+                name: await stack.enter_async_context(_server(await specs[name].prepare(), folder / f"{name}.log"))
+                for name in _SERVERS
+            }
             await stack.enter_async_context(_server(Launch(agent, _always), folder / "data-agent.log"))
             http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False, timeout=30))
-            world = World(folder, specs, http, {"admin": plan.auth.accounts.admin_password}, ports, nurseries)
+            passwords = {"admin": plan.auth.accounts.admin_password}
+            world = World(folder, specs, http, passwords, ports, nurseries, redis, servers)
             stack.callback(world.close)
             yield world
 
@@ -199,14 +207,14 @@ async def _always() -> bool:
 
 
 @asynccontextmanager
-async def _server(launch: Launch, log: Path) -> AsyncGenerator[None]:
+async def _server(launch: Launch, log: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *launch.command, env=launch.env, stdin=DEVNULL, stdout=output, stderr=STDOUT
         )
     try:
         await until(launch.ready, _WITHIN)
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             process.kill()

@@ -11,7 +11,7 @@ import typer
 
 from pallas_cli.contexts import kept_in, leave_out, setting
 from pallas_cli.kept_addresses import find_address, help_of
-from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.refused import NotReachable, Refused, WrongUsage, where_to_look
 from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _hint(error: "Unavailable") -> str:
     if error.facts.get("credentials"):
         return f"; pass the data folder of its `pallas up` with --data, or set {_SEED_FILE}"
     if "PALLAS_NATS_URL" not in os.environ:
-        return "; is `pallas up` running? (--nats and --data select another stack)"
+        return f"; {where_to_look('--nats')}"
     return ""
 
 

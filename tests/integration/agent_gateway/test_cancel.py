@@ -18,7 +18,7 @@ from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_contracts.catalog import CALLS
-from pallas_contracts.turns import CancelRequested, Claimed
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TurnAsked
 
 
 @pytest.fixture
@@ -45,6 +45,8 @@ async def test_closing_the_stream_of_a_modern_call_cancels_its_turn(
     cancel = (await platform.claim(CancelRequested)).claim
     assert isinstance(cancel, CancelRequested)
     assert cancel.reason == "the caller closed the stream"
+    assert cancel.asked is not None
+    assert (cancel.asked.tool, cancel.asked.principal) == ("wait", Principal(id="127.0.0.1"))
     assert (await platform.outcome(await platform.claim(Claimed))).status == "cancelled"
 
 
@@ -164,11 +166,14 @@ async def test_a_turn_that_was_claimed_is_not_withdrawn_from_the_queue(platform:
 
 
 async def test_a_cancel_that_arrives_before_its_call_cancels_it(platform: Platform, front: Front) -> None:
-    ref = TurnRef.of(turn_requested(platform.team, "bench"))
+    request = turn_requested(platform.team, "bench")
+    ref = TurnRef.of(request)
     cancelling = asyncio.create_task(cancel_call(platform.bus, "session", ref.turn_id))
     await asyncio.sleep(0)
     # Asked later on the same connection: once this is answered, the gateway has looked once.
     assert await kv.get(platform.bus, CALLS, session="session", request=ref.turn_id) is None
-    await remember_call(platform.bus, "session", ref.turn_id, ref)
+    await remember_call(platform.bus, "session", ref.turn_id, request)
     await soon(cancelling)
-    assert (await platform.claim(CancelRequested)).turn_id == ref.turn_id
+    stored = await platform.claim(CancelRequested)
+    assert isinstance(stored.claim, CancelRequested)
+    assert (stored.turn_id, stored.claim.asked) == (ref.turn_id, TurnAsked.of(request))

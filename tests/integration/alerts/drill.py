@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-import psutil
 from tests.integration.alerts.watch import World as Watch
 from tests.integration.alerts.watch import watching
 from tests.postgres import PostgresServer
@@ -55,7 +54,7 @@ async def main(folder: Path, postgres: PostgresServer) -> None:
             )
             await platform.add(NEW, "agent-gateway", "agent-worker", "registry")
             await asyncio.to_thread(postgres.start)
-            await drill(watch, "the only broker", lambda: kill("nats-server"), {"PallasBrokerLost"})
+            await drill(watch, "the only broker", lambda: without_a_broker(platform), {"PallasBrokerLost"})
 
 
 async def drill(watch: Watch, what: str, break_it: Callable[[], Awaitable[None]], expected: set[str]) -> None:
@@ -82,7 +81,7 @@ async def without_a_worker(platform: World, waiting: list["asyncio.Future[str]"]
         platform.running[name].pop().send(signal.SIGKILL)
     load = Load(platform)
     waiting += [asyncio.ensure_future(load.call("note", f"waits-{number}")) for number in range(3)]
-    await kill("redis-server")
+    platform.redis.kill9()
 
 
 async def without_a_gateway(platform: World, postgres: PostgresServer, waiting: list["asyncio.Future[str]"]) -> None:
@@ -93,11 +92,9 @@ async def without_a_gateway(platform: World, postgres: PostgresServer, waiting: 
     postgres.kill9()
 
 
-async def kill(program: str) -> None:
-    """Kill a server that this process has started."""
-    for child in psutil.Process().children(recursive=True):
-        if child.name() == program:
-            child.kill()
+async def without_a_broker(platform: World) -> None:
+    """Kill it."""
+    platform.servers["nats-server"].kill()
 
 
 if __name__ == "__main__":

@@ -62,9 +62,16 @@ class World:
 
     async def states(self, **labels: str) -> dict[str, str]:
         """The alerts with these labels at Alertmanager: `active`, or `suppressed` by another one."""
+        return {it["labels"]["alertname"]: it["status"]["state"] for it in await self._alerts(labels)}
+
+    async def suppressed(self, **labels: str) -> list[dict[str, str]]:
+        """The labels of the alerts that another one silences."""
+        found = await self._alerts(labels)
+        return [it["labels"] for it in found if it["status"]["state"] == "suppressed"]
+
+    async def _alerts(self, labels: dict[str, str]) -> list[Any]:
         filters = [f'{name}="{value}"' for name, value in labels.items()]
-        found = (await self.http.get(f"{self.alertmanager}/api/v2/alerts", params={"filter": filters})).json()
-        return {it["labels"]["alertname"]: it["status"]["state"] for it in found}
+        return (await self.http.get(f"{self.alertmanager}/api/v2/alerts", params={"filter": filters})).json()
 
     async def send(self, alerts: Iterable[Mapping[str, str]]) -> None:
         """Send alerts as Prometheus would."""

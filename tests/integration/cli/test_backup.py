@@ -22,6 +22,7 @@ from pallas_bus.turnlog.claims import claim, stored_outcome
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
+from pallas_cli.backup.keys import KEYS
 from pallas_cli.stack.data import locked
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
@@ -106,7 +107,7 @@ async def site(tmp_path: Path, postgres: PostgresServer) -> AsyncGenerator[Site]
     """The installation."""
     site = Site(tmp_path, start(tmp_path / "site"), postgres)
     (site.data / "secrets").mkdir(parents=True)
-    for name in ("fernet-keys", "secret-key", "log-key"):
+    for name in KEYS:
         (site.data / "secrets" / name).write_text(f"the {name}")
     await site.new_databases()
     yield site
@@ -163,13 +164,14 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     restoring, known = site.pallas("restore"), {"STORE": site.store, "IDENTITY": identity}
     assert made.json["backup"] in (await restoring.done(*documented("backup list", **known))).out
     checked = (await restoring.done(*documented("backup verify", **known), "--data", str(site.data), "--json")).json
-    assert (checked["opened"], checked["keys"]) == (True, [])
+    assert (checked["opened"], checked["keys"], checked["vouched_by"]) == (True, [], [*KEYS])
     words = (*documented("backup restore", **known), "--nats", site.guarded.server.url)
     [missing, *_] = await restoring.refused(*words, "--data", str(site.root / "nowhere"))
     await restoring.done(*words, "--data", str(site.data))
     assert "is missing" in missing
     assert await site.postgres.say("select fact from facts", site.urls["workspaces"]) == [(IMPORTANT,)]
-    [*_, refused] = await restoring.refused(*words, "--data", str(site.data))
+    [*told, refused] = await restoring.refused(*words, "--data", str(site.data))
+    assert any("--data names a stack that is stopped" in line for line in told)
     assert refused.endswith("the installation is not empty: pass --replace and --yes to lose it")
 
     await site.declare()
@@ -271,6 +273,9 @@ async def test_a_backup_goes_into_the_data_folder_of_a_stack_that_is_stopped_and
     public = (await pallas.done("backup", "key", "--out", "identity")).out.strip()
     await pallas.done("backup", "create", "--recipient", public, "--no-databases", "--nats", nats_url)
     words = ("backup", "restore", "latest", "--identity", "identity", "--data", str(data))
+    [unvouched, _] = await pallas.refused(*words)
+    assert "No key says that the manifest is as it was written" in unvouched
+    words += ("--ignore-keys",)
     restored = await pallas.done(*words, "--json")
     assert (restored.json["databases"], restored.json["replaced"]) == (0, [])
     [*found, refused] = await pallas.refused(*words)

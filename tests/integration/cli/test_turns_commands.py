@@ -13,6 +13,7 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, attempt_of, result, step
 from tests.waiting import soon
 
+from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
@@ -50,11 +51,13 @@ class Only(TypedDict, total=False):
     until: str
 
 
-async def show(platform: Bus, *, limit: int = 50, as_json: bool = False, **only: Unpack[Only]) -> None:
+async def show(
+    platform: Bus, *, limit: int = 50, after: str | None = None, as_json: bool = False, **only: Unpack[Only]
+) -> None:
     """`pallas turns list` of the last hour, or of another span."""
     options: Only = {"since": "1h", **only}
     wanted = filter_of(**options, data=Path("nowhere"))
-    await show_turns(platform, wanted=wanted, limit=limit, as_json=as_json)
+    await show_turns(platform, wanted=wanted, limit=limit, after=after, as_json=as_json)
 
 
 @pytest.fixture
@@ -195,6 +198,8 @@ async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
     assert await listed(platform, printed, caller="caller-1") == turns[1::3]
     await show(platform, limit=3, as_json=True)
     assert [row["turn"] for row in json.loads(printed())] == turns[-3:]
+    await show(platform, limit=3, after=turns[-3], as_json=True)
+    assert [row["turn"] for row in json.loads(printed())] == turns[-6:-3]
 
 
 async def test_a_replay_is_listed_as_such(platform: Bus, printed: Printed) -> None:
@@ -287,12 +292,16 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_is_not(platform
 async def test_cancelling_a_waiting_turn_without_a_gateway_ends_it_and_removes_it_from_its_queue(
     platform: Bus, printed: Printed
 ) -> None:
-    waiting = turn_requested("red")
+    talk = KEY.conversation("a talk")
+    waiting = turn_requested("red").model_copy(update={"principal": Principal(id="10.0.0.9"), "conversation": talk})
     await submit(platform, waiting)
     await cancel(platform, waiting.turn_id, as_json=False)
     assert printed() == f"Turn {waiting.turn_id} cancelled: it had not started and was removed from its queue.\n"
     assert [record async for record in read(platform, TURN_QUEUE.name, ">")] == []
     assert await listed(platform, printed, state="cancelled") == [waiting.turn_id]
+    assert await listed(platform, printed, caller="10.0.0.9") == [waiting.turn_id]
+    [turn] = await find_turns(platform, TurnFilter(conversation=talk), limit=1)
+    assert (turn.caller, turn.tool, turn.attempts) == ("peer:10.0.0.9", waiting.tool, {})
 
 
 async def test_an_unknown_turn_is_refused(platform: Bus) -> None:

@@ -11,7 +11,7 @@ from pallas_contracts.costs import Cost, money_text
 from pallas_teams.faults import TeamFaults
 from pallas_teams.prices import NO_PRICES, Price, PriceTable, load_prices
 
-EXAMPLE = Path(__file__).parents[3] / "deploy" / "prices.example.yaml"
+EXAMPLE = Path(__file__).parents[3] / "deploy/k8s/components/prices/prices.yaml"
 
 TABLE = """
 currency: EUR

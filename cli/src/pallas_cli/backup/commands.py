@@ -15,6 +15,7 @@ from pallas_cli.backup.retention import prune
 from pallas_cli.backup.store import Store, open_store
 from pallas_cli.backup.target import Installation
 from pallas_cli.backup.verify import verify
+from pallas_cli.backup.vouching import who_vouches
 from pallas_cli.broker import platform
 from pallas_cli.paging import Page
 from pallas_cli.plain_table import print_table
@@ -24,6 +25,9 @@ from pallas_contracts.catalog import BACKUP
 from pallas_contracts.errors import PallasError
 
 LATEST = "latest"
+UNVOUCHED = (
+    "No key says that the manifest is as it was written: none was there when it was made, or none of them is here."
+)
 
 
 def say(line: str) -> None:
@@ -73,15 +77,17 @@ async def check(where: str, backup: str, identity: Path | None, secrets: Path | 
     """Check a backup, and say what a restore would do."""
     store = open_store(where)
     manifest, identities = find(store, backup), read_identities(identity)
+    vouching = await asyncio.to_thread(who_vouches, store, manifest, secrets)
     await verify(store, manifest, identities, say)
     faults = list(differences(manifest.id, manifest.keys, secrets))
     if as_json:
-        found = {"opened": bool(identities), "parts": _parts(manifest), "keys": faults}
+        found = {"opened": bool(identities), "parts": _parts(manifest), "keys": faults, "vouched_by": vouching}
         print(json.dumps({**row_of(manifest), **found}, indent=2))
         return
     _print_parts(manifest)
     for fault in faults:
         print_plain(f"Key: {fault}")
+    print_plain(f"The manifest is as it was written, by {', '.join(vouching)}." if vouching else UNVOUCHED)
     print_plain(f"{manifest.id} is whole{'' if identities else '; pass --identity to see that it can be opened'}.")
 
 

@@ -15,9 +15,10 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.snapshots import Snapshot, snapshot
 from pallas_cli.backup import databases
 from pallas_cli.backup.keys import fingerprints
-from pallas_cli.backup.manifest import MANIFEST, Kind, Manifest, Part, new_id, parts_in_order, path_of
+from pallas_cli.backup.manifest import CODES, MANIFEST, Kind, Manifest, Part, new_id, parts_in_order, path_of
 from pallas_cli.backup.sealing import Sealed, seal
 from pallas_cli.backup.store import Store
+from pallas_cli.backup.vouching import make_codes
 from pallas_cli.refused import Refused
 
 type Say = Callable[[str], None]
@@ -63,7 +64,8 @@ class Creating:
             )
             self._require_something(manifest)
             text = manifest.model_dump_json(indent=2).encode()
-            await asyncio.to_thread(self.store.put, f"{backup}/{MANIFEST}", text)
+            for name, content in ((CODES, make_codes(backup, text, self.secrets)), (MANIFEST, text)):
+                await asyncio.to_thread(self.store.put, f"{backup}/{name}", content)
         except BaseException:
             with suppress(Refused):
                 await asyncio.to_thread(self.store.remove, backup)

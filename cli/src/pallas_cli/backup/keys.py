@@ -29,7 +29,8 @@ def fingerprints(backup: str, folder: Path | None) -> dict[str, str | None]:
     Raises:
         Refused: a variable is invalid.
     """
-    return {name: _fingerprint(backup, key) if (key := _find(name, folder)) else None for name in KEYS}
+    here = keys_here(folder)
+    return {name: derive(here[name], backup).hex() if name in here else None for name in KEYS}
 
 
 def differences(backup: str, kept: Mapping[str, str | None], folder: Path | None) -> Iterator[str]:
@@ -41,6 +42,20 @@ def differences(backup: str, kept: Mapping[str, str | None], folder: Path | None
         state = "is missing" if here[name] is None else "is another one than at the backup"
         place = f"{folder / name} (or {KEYS[name]})" if folder is not None else KEYS[name]
         yield f"{place} {state}: {LOST_WITHOUT[name]}"
+
+
+def keys_here(folder: Path | None) -> dict[str, str]:
+    """The keys that are here, by name.
+
+    Raises:
+        Refused: a variable is invalid.
+    """
+    return {name: key for name in KEYS if (key := _find(name, folder))}
+
+
+def derive(key: str, salt: str) -> bytes:
+    """16 bytes of a key. Slow on purpose: a key that a person chose must not be found by trying."""
+    return hashlib.scrypt(key.encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=16)
 
 
 def _find(name: str, folder: Path | None) -> str:
@@ -58,8 +73,3 @@ def _find(name: str, folder: Path | None) -> str:
         return "" if path is None else path.read_text("utf-8").strip()
     except OSError:
         return ""
-
-
-def _fingerprint(backup: str, key: str) -> str:
-    """Slow on purpose: a key that a person chose must not be found by trying."""
-    return hashlib.scrypt(key.encode(), salt=backup.encode(), n=2**14, r=8, p=1, dklen=16).hex()

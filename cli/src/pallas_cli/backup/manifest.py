@@ -18,6 +18,8 @@ from pallas_contracts.shards import buckets_in, streams_in
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+CODES = "manifest.hmac"
+"""The file beside the manifest by which a change of it is found."""
 
 type Kind = Literal["stream", "database"]
 

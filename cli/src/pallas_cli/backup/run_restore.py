@@ -8,14 +8,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallas_cli.backup.commands import connected, find, row_of, say
+from pallas_cli.backup.commands import UNVOUCHED, connected, find, row_of, say
 from pallas_cli.backup.identities import read_identities
 from pallas_cli.backup.keys import differences
 from pallas_cli.backup.manifest import Manifest
 from pallas_cli.backup.restore import Restoring
-from pallas_cli.backup.store import open_store
+from pallas_cli.backup.store import Store, open_store
 from pallas_cli.backup.target import Installation, running, stopped
 from pallas_cli.backup.verify import verify
+from pallas_cli.backup.vouching import who_vouches
 from pallas_cli.confirming import confirm
 from pallas_cli.contexts import kept_in
 from pallas_cli.plain_text import print_plain
@@ -63,7 +64,7 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
     manifest, identities = find(store, backup), read_identities(identity)
     if not identities:
         raise WrongUsage("pass the identity that opens the backup with --identity")
-    _require_keys(manifest, options)
+    _require_keys(store, manifest, options)
     say(f"checking {manifest.id}")
     await verify(store, manifest, identities, lambda _line: None)
     async with _target(manifest, options) as installation, connected(installation, RESTORE) as bus:
@@ -82,8 +83,11 @@ async def restore(where: str, backup: str, identity: Path | None, options: Resto
     print_plain("No turn is executed until you have decided about each turn of the backup: pallas turns reconcile")
 
 
-def _require_keys(manifest: Manifest, options: RestoreOptions) -> None:
-    faults = list(differences(manifest.id, manifest.keys, kept_in(options.data, "")))
+def _require_keys(store: Store, manifest: Manifest, options: RestoreOptions) -> None:
+    secrets = kept_in(options.data, "")
+    faults = list(differences(manifest.id, manifest.keys, secrets))
+    if not who_vouches(store, manifest, secrets) and not faults:
+        faults = [UNVOUCHED]
     if faults and not options.ignore_keys:
         raise Refused(*faults, "put these keys back first, or pass --ignore-keys")
 
@@ -95,6 +99,7 @@ async def _target(manifest: Manifest, options: RestoreOptions) -> AsyncGenerator
         async with stopped(options.data, with_databases=bool(wanted)) as installation:
             yield installation
         return
+    say("restoring into the installation that --nats or the context names; --data names a stack that is stopped")
     installation = running(options.nats, options.postgres, options.data, user=RESTORE, without=not wanted)
     if missing := wanted.difference(installation.urls):
         raise WrongUsage(f"no address of the databases {', '.join(sorted(missing))}: set PALLAS_POSTGRES_URL")

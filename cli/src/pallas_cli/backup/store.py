@@ -72,16 +72,28 @@ class Store:
         Raises:
             Refused: there is no such backup, or its manifest cannot be read.
         """
-        path = f"{backup}/{MANIFEST}"
         try:
-            text = b"".join(map(bytes, obstore.get(self.objects, path).stream()))
-            return Manifest.model_validate_json(text)
-        except FileNotFoundError as error:
-            raise Refused(f"{self.where} has no backup {backup!r}", word="not_found") from error
-        except _ERRORS as error:
-            raise self._refused("read", path, error) from error
+            if (text := self.read(f"{backup}/{MANIFEST}")) is None:
+                raise Refused(f"{self.where} has no backup {backup!r}", word="not_found")
+            manifest = Manifest.model_validate_json(text)
         except ValueError as error:
             raise Refused(f"{self.where}: the manifest of {backup!r} is damaged, or of a later release") from error
+        if manifest.id != backup:
+            raise Refused(f"{self.where}: the manifest of {backup!r} is that of {manifest.id!r}")
+        return manifest
+
+    def read(self, path: str) -> bytes | None:
+        """A small file as a whole; None if it does not exist.
+
+        Raises:
+            Refused: the store cannot be read.
+        """
+        try:
+            return b"".join(map(bytes, obstore.get(self.objects, path).stream()))
+        except FileNotFoundError:
+            return None
+        except _ERRORS as error:
+            raise self._refused("read", path, error) from error
 
     def remove(self, backup: str) -> None:
         """Remove a backup, or what is left of one: the manifest first, so that no half of it counts as one.

@@ -108,7 +108,7 @@ def step_down(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Have the leader of a stream step down, for example before its server is stopped."""
+    """Have the leader of a stream step down. Do so before its server is stopped."""
     from pallas_cli.brokers.step_down import step_down as step_down_leader
 
     run_on(nats, data, partial(step_down_leader, stream=stream, to=to, as_json=as_json))

@@ -91,8 +91,8 @@ async def _contents(bus: "Bus") -> AsyncIterator[Finding]:
         return
     yield _workers(len(workers))
     hosted = {key for presence in workers.values() for key in presence.agents}
-    ill = [f"{key} ({health[key].message or health[key].status})" for key in sorted(health) if _is_ill(health[key])]
-    alone = [key for key in sorted(agents) if key not in hosted and not _hosts_itself(key)]
+    ill = [f"{_name(key)} ({each.message or each.status})" for key, each in sorted(health.items()) if _is_ill(each)]
+    alone = [_name(key) for key in sorted(agents) if key not in hosted and not _hosts_itself(key)]
     yield _agents(len(agents), ill, alone)
 
 
@@ -109,6 +109,11 @@ def _workers(count: int) -> Finding:
     if count:
         return ok("workers", f"{count} host agents")
     return warning("workers", "none is there", "turns of team folders wait: start a worker, or `pallas up`")
+
+
+def _name(key: str) -> str:
+    """The agent as other commands name it: TEAM/NAME."""
+    return key.replace(".", "/")
 
 
 def _is_ill(health: Any) -> bool:

@@ -29,7 +29,7 @@ async def cancel(bus: Bus, turn_id: str, *, as_json: bool, timeout: float = _TIM
     turn = await find_turn(bus, turn_id)
     if turn.outcome is not None:
         raise Refused(f"turn {turn_id} has already ended: {turn.outcome.status}")
-    first = await request_cancel(bus, turn.ref, "cancelled by an operator")
+    first = await request_cancel(bus, turn.ref, "cancelled by an operator", turn.request)
     if turn.request is not None:
         await withdraw_turn(bus, turn.request, turn.position)
     outcome = await _outcome(bus, turn, timeout)

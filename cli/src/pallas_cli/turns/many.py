@@ -50,7 +50,7 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
 
 
 async def _cancel(bus: Bus, turn: TurnHistory) -> None:
-    await request_cancel(bus, turn.ref, "cancelled by an operator")
+    await request_cancel(bus, turn.ref, "cancelled by an operator", turn.request)
     if turn.request is not None:
         await withdraw_turn(bus, turn.request, turn.position)
 

@@ -86,7 +86,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
                     report(line)
         except asyncio.CancelledError:
             with suppress(PallasError):
-                await request_cancel(bus, TurnRef.of(request), "its replay was interrupted")
+                await request_cancel(bus, TurnRef.of(request), "its replay was interrupted", request)
                 await withdraw_turn(bus, request, position)
                 report(f"turn {request.turn_id} cancelled")
             raise

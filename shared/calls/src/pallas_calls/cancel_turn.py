@@ -9,23 +9,27 @@ from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.places import everywhere
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import TurnAsked, TurnRequested
 
 log = logging.getLogger(__name__)
 
 
-async def cancel_turn(bus: Bus, ref: TurnRef, reason: str) -> None:
-    """Write the cancel, retrying while the broker is unavailable; log an error after the retry's deadline."""
-    await _cancel(ref, reason, lambda: request_cancel(bus, ref, reason))
+async def cancel_turn(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
+    """Write the cancel, retrying while the broker is unavailable; log an error after the retry's deadline.
+
+    `asked` is the request, or what is known of it.
+    """
+    await _cancel(ref, reason, lambda: request_cancel(bus, ref, reason, asked))
 
 
-async def cancel_by_id(bus: Bus, ref: TurnRef, reason: str) -> None:
+async def cancel_by_id(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
     """The same for a turn of which it is not known in which shard it is, or whether it was made yet.
 
     It is cancelled in each shard in which it may be: where it is not, nobody can make it any more.
     """
 
     async def cancel() -> bool:
-        return any([await request_cancel(bus, each, reason) for each in await everywhere(bus, ref)])
+        return any([await request_cancel(bus, each, reason, asked) for each in await everywhere(bus, ref)])
 
     await _cancel(ref, reason, cancel)
 

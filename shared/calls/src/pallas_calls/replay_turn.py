@@ -164,7 +164,7 @@ async def submit_replay(bus: Bus, request: TurnRequested) -> int:
             raise Unavailable(f"the queue of {request.team}/{request.agent} is full", code="busy") from error
         # The turn may be in the queue. It must not be executed after this error.
         with suppress(PallasError):
-            await request_cancel(bus, TurnRef.of(request), "it could not be submitted")
+            await request_cancel(bus, TurnRef.of(request), "it could not be submitted", request)
         raise Unavailable(f"{error.message}; the turn is cancelled", code=error.code) from error
 
 

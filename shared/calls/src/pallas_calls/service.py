@@ -46,7 +46,7 @@ from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TU
 from pallas_contracts.costs import Allowance
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Principal, TurnRequested
+from pallas_contracts.turns import Claimed, Principal, TurnAsked, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -132,9 +132,9 @@ class Calls:
         with self.followers.following(ref):
             return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
 
-    async def cancel(self, ref: TurnRef, reason: str) -> None:
+    async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
         """Cancel a turn for good, as `cancel_by_id` does."""
-        await cancel_by_id(self.bus, ref, reason)
+        await cancel_by_id(self.bus, ref, reason, asked)
 
     async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
         """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
@@ -273,7 +273,7 @@ class Calls:
             self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
-        await cancel_turn(self.bus, TurnRef.of(request), reason)
+        await cancel_turn(self.bus, TurnRef.of(request), reason, request)
         await self.withdraw(request, position)
 
     async def withdraw(self, request: TurnRequested, position: int) -> None:

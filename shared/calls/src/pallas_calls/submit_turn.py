@@ -199,7 +199,7 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
         case _ if request.digest is not None:
             return not_confirmed(request)
         case _:
-            bus.spawn(cancel_turn(bus, TurnRef.of(request), "it could not be stored in its queue"))
+            bus.spawn(cancel_turn(bus, TurnRef.of(request), "it could not be stored in its queue", request))
             return Refusal(
                 "busy",
                 "The platform cannot take turns right now. This one is cancelled; try again shortly.",

@@ -30,6 +30,7 @@ from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import (
     DeadLetter,
     DeadOriginal,
+    TurnAsked,
     TurnClaim,
     TurnEvents,
     TurnJoined,
@@ -386,11 +387,12 @@ BLOBS: tuple[Blob, ...] = (OBJECT_PART, SEALED_PART)
 
 
 class LegacyCall(Message):
-    """Which turn a request id of a handshake-era session stands for."""
+    """Which turn a request id of a handshake-era session stands for, and what its cancel repeats of it."""
 
     team: Token
     agent: Token
     turn_id: Token
+    asked: TurnAsked | None = None
 
 
 class LegacySession(Message):

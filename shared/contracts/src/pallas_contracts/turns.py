@@ -163,13 +163,30 @@ class TurnRequested(Message):
     requested_at: datetime
 
 
-class Claimed(Message):
+class TurnAsked(Message):
+    """What claims and cancels repeat of a request, without its content: the request is removed at the turn's end."""
+
+    tool: str | None = None
+    principal: Principal | None = None
+    conversation: str | None = None
+    task_hash: str | None = None
+    parent: Token | None = None
+    replay_of: Token | None = None
+    operator: Principal | None = None
+    requested_at: datetime | None = None
+
+    @classmethod
+    def of(cls, request: "TurnRequested | TurnAsked") -> "TurnAsked":
+        """What there is to repeat of a request, or of a claim."""
+        return TurnAsked.model_validate({name: getattr(request, name) for name in TurnAsked.model_fields})
+
+
+class Claimed(TurnAsked):
     """A worker's claim of the turn. The stream refuses it unless it directly follows the claim that it supersedes.
 
     With `ends` the worker does not execute the turn, which cannot be executed again, but only ends it. With `continues`
     the journal has answers of earlier attempts, from which this one goes on. `delivery` is the reply subject of the
-    worker's delivery: a gateway that finds the worker lost naks it there. The fields from `tool` to `requested_at`
-    repeat the request without its content, since the request is removed at the turn's end.
+    worker's delivery: a gateway that finds the worker lost naks it there.
     """
 
     type: Literal["claimed"] = "claimed"
@@ -178,23 +195,20 @@ class Claimed(Message):
     continues: bool = False
     worker: Token
     delivery: str | None = None
-    tool: str | None = None
-    principal: Principal | None = None
-    conversation: str | None = None
-    task_hash: str | None = None
     digest: str | None = None
-    parent: Token | None = None
-    replay_of: Token | None = None
-    operator: Principal | None = None
-    requested_at: datetime | None = None
     at: datetime
 
 
 class CancelRequested(Message):
-    """A cancel. It is written in the place of a claim, and no claim may follow it, so the turn stays cancelled."""
+    """A cancel. It is written in the place of a claim, and no claim may follow it, so the turn stays cancelled.
+
+    `asked` is None where whoever cancels has not seen the request. Without it and without a claim, the log does not say
+    whose turn it was.
+    """
 
     type: Literal["cancelled"] = "cancelled"
     reason: str
+    asked: TurnAsked | None = None
     at: datetime
 
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 from sqlalchemy import event, text
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pallas_contracts.errors import Unavailable
@@ -69,10 +69,10 @@ def open_engine(
 
 
 def _check_idle_connections(engine: AsyncEngine) -> None:
-    """Replace connections that broke while nobody used them.
+    """Replace connections that broke while nobody used them, and each of them alone.
 
-    SQLAlchemy's own check costs three messages each time. Here a connection that was closed is noticed without any, and
-    only one that was idle is asked.
+    SQLAlchemy's own check costs three messages each time, and takes one broken connection for the end of all. Here a
+    connection that was closed is noticed without any message, and only one that was idle is asked.
     """
 
     def check(connection: AsyncAdapt_asyncpg_connection, entry: ConnectionPoolEntry, _: object) -> None:
@@ -82,15 +82,19 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             if idle:
                 connection.ping()
         except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
+            raise DisconnectionError from error
         if connection.driver_connection.is_closed():
-            raise InvalidatePoolError
+            raise DisconnectionError
 
     def note(_: AsyncAdapt_asyncpg_connection | None, entry: ConnectionPoolEntry) -> None:
         entry.info[_USED] = time.monotonic()
 
+    def keep_others(broken: ExceptionContext) -> None:
+        broken.invalidate_pool_on_disconnect = False
+
     event.listen(engine.sync_engine, "checkout", check)
     event.listen(engine.sync_engine, "checkin", note)
+    event.listen(engine.sync_engine, "handle_error", keep_others)
 
 
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -138,17 +142,18 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
 
 
 @asynccontextmanager
-async def asking(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
-    """A session without a transaction, with a third of the messages of `reading`.
+async def autocommit(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
+    """A connection on which each statement is a transaction, with a third of the messages of `reading` or `writing`.
 
-    Each statement is for itself: it sees what is committed when it begins.
+    Each statement sees what is committed when it begins.
 
     Raises:
-        Unavailable: Postgres cannot be used right now.
+        Unavailable: Postgres cannot be used right now. It is unknown whether a statement that changes something was
+            committed.
     """
-    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
-        await session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-        yield session
+    async with postgres_errors(), engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        yield connection
 
 
 @asynccontextmanager

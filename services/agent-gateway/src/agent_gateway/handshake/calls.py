@@ -9,6 +9,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.cancel_turn import cancel_by_id
 from pallas_contracts.catalog import CALLS, LegacyCall
 from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import TurnAsked, TurnRequested
 from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
@@ -20,9 +21,9 @@ _OVERTAKEN = 0.2
 """Seconds after which a call that was sent before its cancel is stored."""
 
 
-async def remember_call(bus: Bus, session: str, request: str, ref: TurnRef) -> None:
+async def remember_call(bus: Bus, session: str, request: str, turn: TurnRequested) -> None:
     """Store which turn a handshake-era request became."""
-    call = LegacyCall(team=ref.team, agent=ref.agent, turn_id=ref.turn_id)
+    call = LegacyCall(team=turn.team, agent=turn.agent, turn_id=turn.turn_id, asked=TurnAsked.of(turn))
     await kv.put_nowait(bus, CALLS, call, session=session, request=request)
 
 
@@ -42,5 +43,5 @@ async def cancel_call(bus: Bus, session: str, request: str) -> None:
     if call is not None:
         ref = TurnRef(call.team, call.agent, call.turn_id)
         with of_turn(**ref.facts), tracer.start_as_current_span("cancel_call"):
-            cancelling = bus.spawn(cancel_by_id(bus, ref, "cancelled by the caller"))
+            cancelling = bus.spawn(cancel_by_id(bus, ref, "cancelled by the caller", call.asked))
             await asyncio.wait({cancelling}, timeout=_CANCEL_TIMEOUT)

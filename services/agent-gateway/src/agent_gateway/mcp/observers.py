@@ -67,7 +67,7 @@ def stream_observer(
     call = FollowedCall(ref, context.request_id, token, log_level, request.principal, wants_text(context))
     session = session_of(context)
     remember = (
-        partial(remember_call, platform.bus, session, request_token(context.request_id), ref) if session else None
+        partial(remember_call, platform.bus, session, request_token(context.request_id), request) if session else None
     )
     primes = is_version_at_least(context.protocol_version, PRIMED_SINCE)
     return StreamObserver(platform.key, call, stream.write, primes=primes, remember=remember)

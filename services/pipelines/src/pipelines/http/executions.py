@@ -20,7 +20,7 @@ from pallas_calls.observer import Observer
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.pipelines import Suspension
-from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted
+from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted, TurnAsked
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
@@ -88,7 +88,7 @@ class ExecutionRoutes:
             await self.suspensions.forget(execution, caller.principal)
         else:
             ref = await self.turns.own(caller, execution)
-            await self.turns.calls.cancel(ref, "its caller cancels it")
+            await self.turns.calls.cancel(ref, "its caller cancels it", TurnAsked(principal=caller.principal))
         return answer({"deleted": True})
 
     async def _resume(self, request: Request) -> Response:

@@ -120,7 +120,7 @@ class Children:
         except TimeoutError:
             if not limit.expired():
                 raise
-            await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over")
+            await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over", request)
             return Failure("timeout", f"no answer within {seconds:g} s")
         return refused(end) if isinstance(end, Refusal) else answer_of(module, end)
 

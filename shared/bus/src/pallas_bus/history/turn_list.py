@@ -38,6 +38,7 @@ class TurnFilter:
 
     `caller` is a part of `type:id`; `conversation` and `task` are keyed hashes. A turn that is over matches if its
     claim or outcome was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
+    `before` is the place of a turn in the list: only those that were requested before it match.
     """
 
     team: str | None = None
@@ -48,10 +49,11 @@ class TurnFilter:
     task: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    before: tuple[datetime, str] | None = None
 
     def matches(self, turn: TurnHistory) -> bool:
-        """Whether the turn matches, apart from its time."""
-        return (
+        """Whether the turn matches, apart from `since` and `until`."""
+        return (self.before is None or place_of(turn) < self.before) and (
             self.state in (None, turn.state)
             and self.conversation in (None, turn.conversation)
             and self.task in (None, turn.task)
@@ -86,6 +88,11 @@ class TurnFilter:
         return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
 
 
+def place_of(turn: TurnHistory) -> tuple[datetime, str]:
+    """Where a turn is in a list: by the time of its request, and by its id where two have the same."""
+    return turn.requested_at or _NEVER, turn.turn_id
+
+
 async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHistory]:
     """The latest `limit` turns that match, ordered by the time of their request.
 
@@ -99,7 +106,7 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
     if wanted.scanned:
         for shard in range(bus.shards):
             found |= await _logged(bus, shard, wanted, found, limit)
-    return sorted(found.values(), key=lambda turn: turn.requested_at or _NEVER)[-limit:]
+    return sorted(found.values(), key=place_of)[-limit:]
 
 
 async def _logged(

@@ -34,6 +34,7 @@ from pallas_contracts.turns import (
     HandedBack,
     Moved,
     Principal,
+    TurnAsked,
     TurnClaim,
     TurnEvents,
     TurnJoined,
@@ -114,14 +115,14 @@ class TurnHistory:
             return self.request.requested_at
         if self.outcome is not None:
             return self.outcome.requested_at
-        return next((attempt.claim.requested_at for attempt in self.attempts.values()), None)
+        about = self._about
+        return about.requested_at if about is not None else None
 
     @property
     def tool(self) -> str | None:
         """The tool that was called; None if the log does not have it."""
-        if self.request is not None:
-            return self.request.tool
-        return next((attempt.claim.tool for attempt in self.attempts.values()), None)
+        about = self._about
+        return about.tool if about is not None else None
 
     @property
     def caller(self) -> str | None:
@@ -132,16 +133,14 @@ class TurnHistory:
     @property
     def conversation(self) -> str | None:
         """The keyed hash of the caller's conversation id; None if it gave none, or the log does not have it."""
-        if self.request is not None:
-            return self.request.conversation
-        return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
+        about = self._about
+        return about.conversation if about is not None else None
 
     @property
     def task(self) -> str | None:
         """The keyed hash of the caller's task id; None if it gave none, or the log does not have it."""
-        if self.request is not None:
-            return self.request.task_hash
-        return next((attempt.claim.task_hash for attempt in self.attempts.values()), None)
+        about = self._about
+        return about.task_hash if about is not None else None
 
     @property
     def replay_of(self) -> str | None:
@@ -169,9 +168,11 @@ class TurnHistory:
         return about.principal if about is not None else None
 
     @property
-    def _about(self) -> TurnRequested | Claimed | None:
-        """The request, or a claim, which repeats it without its content."""
-        return self.request or next((attempt.claim for attempt in self.attempts.values()), None)
+    def _about(self) -> TurnRequested | TurnAsked | None:
+        """The request, or what a claim or the cancel repeats of it."""
+        if self.request is not None or self.attempts:
+            return self.request or next(attempt.claim for attempt in self.attempts.values())
+        return self.cancel.asked if self.cancel is not None else None
 
     def take(self, record: Record) -> None:
         """Add one message of the turn. A message that cannot be decoded is left out."""

@@ -23,7 +23,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnClaim, TurnOutcome
+from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +52,12 @@ async def claim(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
     return stored.seq
 
 
-async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
+async def request_cancel(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> bool:
     """Cancel the turn, behind its last claim if it has one. Returns False if it was cancelled before.
 
     A turn that has moved is cancelled in the shard where it is.
 
+    `asked` is the request, or what is known of it: of a turn that nobody has claimed, only the cancel can repeat it.
     The first attempt assumes that nobody has claimed the turn, and reads nothing. So after an outage the cancel reaches
     the broker directly behind the turn itself, before the turn is delivered to a worker.
 
@@ -64,8 +65,7 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
         Unavailable: the broker did not answer, or claims kept changing.
     """
     subject, state = ref.on(TURN_CLAIM.template), ClaimState(0, None)
-    cancel = CancelRequested(reason=reason, at=utc_now())
-    claim = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
+    claim = cancel_of(ref, reason, asked)
     for _ in range(_TRIES):
         try:
             await bus.put(subject, claim.model_dump_json().encode(), trace_headers({EXPECTED: str(state.seq)}))
@@ -74,10 +74,17 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
         else:
             return True
         if isinstance(state.claim, Moved):
-            return await request_cancel(bus, ref.at(state.claim.to), reason)
+            return await request_cancel(bus, ref.at(state.claim.to), reason, asked)
         if isinstance(state.claim, CancelRequested):
             return False
     raise Unavailable(f"the claims of turn {ref.turn_id!r} kept changing")
+
+
+def cancel_of(ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None) -> TurnClaim:
+    """The message that cancels a turn."""
+    repeated = TurnAsked.of(asked) if asked is not None else None
+    cancel = CancelRequested(reason=reason, asked=repeated, at=utc_now())
+    return TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
 
 
 async def close(bus: Bus, ref: TurnRef, to: int) -> ClaimState | None:

@@ -64,7 +64,7 @@ async def decide(bus: Bus, turn: OpenTurn, decided: TurnDecided) -> None:
 
 
 async def _cancel(bus: Bus, turn: OpenTurn, reason: str) -> None:
-    await request_cancel(bus, turn.ref, reason)
+    await request_cancel(bus, turn.ref, reason, turn.request)
     state = await claim_state(bus, turn.ref)
     attempt = turn.last.attempt if turn.last is not None else 1
     writer = TurnWriter(bus, turn.ref, attempt, state.seq, early_content=True)

@@ -18,14 +18,14 @@ from pallas_bus.transport.polling import POLL_SECONDS, polling
 from pallas_bus.transport.reads import read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
-from pallas_bus.turnlog.claims import claim_state, stored_outcome
+from pallas_bus.turnlog.claims import cancel_of, claim_state, stored_outcome
 from pallas_bus.turnlog.logs import read_last_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import shard_of
-from pallas_contracts.turns import CancelRequested, Moved, TurnClaim, TurnJoined, TurnLeft
+from pallas_contracts.turns import CancelRequested, Moved, TurnJoined, TurnLeft, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ async def publish_left(bus: Bus, ref: TurnRef) -> int:
     return stored.seq
 
 
-async def cancel_if_alone(bus: Bus, ref: TurnRef, left: int, reason: str) -> bool:
+async def cancel_if_alone(bus: Bus, request: TurnRequested, left: int, reason: str) -> bool:
     """Cancel the turn, unless it has ended or somebody has joined it behind the position `left`.
 
     Returns whether it is cancelled, also when it had been cancelled before.
@@ -60,6 +60,7 @@ async def cancel_if_alone(bus: Bus, ref: TurnRef, left: int, reason: str) -> boo
     Raises:
         Unavailable: the broker did not answer. The turn may be cancelled; the call may be repeated.
     """
+    ref = TurnRef.of(request)
     joined = await read_newest(bus, ref.log, ref.on(TURN_JOINED.template))
     if joined is not None and joined.seq > left:
         return False
@@ -70,8 +71,7 @@ async def cancel_if_alone(bus: Bus, ref: TurnRef, left: int, reason: str) -> boo
         return False  # whoever moved it had joined it before
     if await stored_outcome(bus, ref) is not None:
         return False
-    cancel = CancelRequested(reason=reason, at=utc_now())
-    claim = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
+    claim = cancel_of(ref, reason, request)
     headers = {
         EXPECTED: str(joined.seq if joined is not None else 0),
         EXPECTED_SUBJECT: ref.on(TURN_JOINED.template),

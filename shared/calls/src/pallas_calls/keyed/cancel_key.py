@@ -19,7 +19,7 @@ from pallas_calls.keyed.join_turn import FIND_TIMEOUT, answer_found
 from pallas_calls.model import Refusal
 from pallas_calls.submit_turn import Submitted, not_confirmed
 from pallas_contracts.errors import PallasError, Unavailable
-from pallas_contracts.turns import TurnOutcome, TurnRequested
+from pallas_contracts.turns import TurnAsked, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +41,10 @@ async def cancel_key(
                 found = await find_in_log(bus, ref)
                 if found is not None and found.ended:
                     return await answer_found(feeds, each.model_copy(update={"digest": found.digest}), found)
+            # What the order says besides is its own; the turn's request may say something else.
+            asked = TurnAsked(tool=request.tool, principal=request.principal)
             for ref in refs:
-                await request_cancel(bus, ref, _REASON)
+                await request_cancel(bus, ref, _REASON, asked)
     except (TimeoutError, Unavailable) as error:
         log.warning("cannot cancel the turn in time", extra={"turn": request.turn_id, "reason": str(error)})
         return not_confirmed(request)

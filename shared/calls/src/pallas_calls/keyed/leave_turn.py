@@ -37,7 +37,7 @@ async def leave_turn(
         await asyncio.sleep(max(grace, ANSWERED_WITHIN))
         if bus.breaks != breaks or not bus.connected:
             raise Unavailable("the grace time starts again: nobody could come back while the broker was away")
-        return await cancel_if_alone(bus, ref, left, f"all callers left and none came back within {grace:g} s")
+        return await cancel_if_alone(bus, request, left, f"all callers left and none came back within {grace:g} s")
 
     try:
         left = await retry_while_unavailable(lambda: publish_left(bus, ref), "publish that a caller left", facts=facts)

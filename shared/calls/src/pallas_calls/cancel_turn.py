@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.places import located
+from pallas_bus.turnlog.places import everywhere
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnAsked, TurnRequested
@@ -23,10 +23,13 @@ async def cancel_turn(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested 
 
 
 async def cancel_by_id(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
-    """The same for a turn of which it is not known in which shard it is, or whether it was made yet."""
+    """The same for a turn of which it is not known in which shard it is, or whether it was made yet.
+
+    It is cancelled in each shard in which it may be: where it is not, nobody can make it any more.
+    """
 
     async def cancel() -> bool:
-        return await request_cancel(bus, await located(bus, ref), reason, asked)
+        return any([await request_cancel(bus, each, reason, asked) for each in await everywhere(bus, ref)])
 
     await _cancel(ref, reason, cancel)
 

@@ -141,10 +141,10 @@ class Calls:
 
         The arguments of the request do not matter. The key is used up: whatever is called with it later is cancelled.
         """
-        submitted = await cancel_key(self.bus, self.places, self.feeds, request, self.metrics.turns.ended)
+        submitted = await cancel_key(self.bus, self.feeds, request, self.metrics.turns.ended)
         if isinstance(submitted, Refusal):
             return submitted
-        end = await self._follow(TurnRef.of(request), submitted.feed, None, Observer())
+        end = await self._follow(submitted.feed.ref, submitted.feed, None, Observer())
         return await explain_cancel(self.bus, submitted.feed.ref, end)
 
     async def _placed(self, request: TurnRequested) -> TurnRequested | Refusal:

@@ -129,11 +129,10 @@ class Executor:
 
     async def _pull(self, hosted: HostedAgent) -> None:
         """Pull the turns of an agent from the queues in which there may be any, and from no others."""
-        key, definition = hosted.key, hosted.definition
+        key, limit = hosted.key, hosted.definition.limits.max_concurrency
         async with self._pulling:
-            wanted = self._shards(definition.team) if key in self.agents else frozenset[int]()
+            wanted = self._shards(hosted.definition.team) if key in self.agents else frozenset[int]()
             for shard in sorted(wanted):
-                limit = definition.limits.max_concurrency
                 await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit, shard=shard)
                 if shard not in self.puller.shards(key):
                     await self.puller.add(key, *hosted.names, shard)
@@ -170,8 +169,10 @@ class Executor:
 
     async def remove(self, key: str) -> None:
         """Execute no more turns of an agent; turns that run go on."""
-        await self.puller.remove(key)
-        if self.agents.pop(key, None) is not None:
+        async with self._pulling:
+            await self.puller.remove(key)
+            hosted = self.agents.pop(key, None)
+        if hosted is not None:
             self.metrics.agents.changed(key, None)
             self.presence_changed.set()
 

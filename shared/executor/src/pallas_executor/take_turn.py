@@ -95,7 +95,8 @@ class TakeTurn:
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
                     await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
-            request = request.model_copy(update={"shard": delivery.shard})
+            if request.shard != delivery.shard:
+                request = request.model_copy(update={"shard": delivery.shard})
             with of_turn(**TurnRef.of(request).facts, conversation=request.correlation, task=request.task):
                 await self._take(key, request, delivery)
 

@@ -121,10 +121,15 @@ async def _logged(
         async for window in log:
             turns = {name: turn for name, turn in fold(window.records).items() if name not in {**queued, **found}}
             await complete(bus, turns)
-            found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
+            found |= {name: turn for name, turn in turns.items() if wanted.matches(turn) and not _elsewhere(bus, turn)}
             if len(queued) + len(found) >= limit:
                 break
     return found
+
+
+def _elsewhere(bus: Bus, turn: TurnHistory) -> bool:
+    """Whether the turn may be in another shard: one that is cancelled by its id is cancelled in all of its team."""
+    return bus.shards > 1 and turn.cancel is not None and not turn.attempts and turn.outcome is None
 
 
 async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:

@@ -194,6 +194,7 @@ class TurnHistory:
                     self._happened(TurnEvents.model_validate_json(record.data))
                 case "outcome":
                     self.outcome = TurnOutcome.model_validate_json(record.data)
+                    self.shard = shard_of(record.subject)
                 case "joined":
                     self.joins.append(TurnJoined.model_validate_json(record.data))
                 case "turn":
@@ -207,10 +208,13 @@ class TurnHistory:
         if isinstance(claim, Moved):
             self.shard = claim.to if self.shard == claim.origin else self.shard
             return
-        self.shard = shard_of(record.subject)
         if isinstance(claim, CancelRequested):
+            # One by id alone is stored in each shard in which the turn may be.
+            if not self.attempts and self.request is None and self.outcome is None:
+                self.shard = shard_of(record.subject)
             self.cancel = claim
         else:
+            self.shard = shard_of(record.subject)
             self.attempts[claim.attempt] = AttemptHistory(claim)
             self.trace = self.trace or trace_of(record.headers)
 

@@ -87,13 +87,14 @@ async def placed(bus: Bus, request: TurnRequested) -> TurnRequested:
     return _in(request, ref.shard)
 
 
-async def located(bus: Bus, ref: TurnRef) -> TurnRef:
-    """The turn in the shard where it is, or where it will be if somebody makes it, from its id alone.
+async def everywhere(bus: Bus, ref: TurnRef) -> list[TurnRef]:
+    """The turn in each shard in which it may be: the present one of its team first. Nothing is closed.
 
     Raises:
-        Unavailable: the broker did not answer; the call may be repeated.
+        Unavailable: the broker did not answer.
     """
-    return await named(bus, await place_now(bus, ref.team), ref)
+    place = await place_now(bus, ref.team)
+    return [ref.at(shard) for shard in (place.shard, *place.remembered(utc_now()))]
 
 
 async def named(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
@@ -134,9 +135,9 @@ async def known_shards(bus: Bus) -> int:
     Raises:
         Unavailable: the broker does not answer.
     """
-    everywhere = TURN_REQUESTED.template.filter().replace("pallas.v1.", "pallas.*.")
+    queues = TURN_REQUESTED.template.filter().replace("pallas.v1.", "pallas.*.")
     try:
-        names = (await bus.api("STREAM.NAMES", {"subject": everywhere})).get("streams") or ()
+        names = (await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()
     except Unavailable as error:
         if error.code != "no_responders":
             raise

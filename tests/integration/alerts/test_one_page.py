@@ -24,7 +24,7 @@ AWAY = "unrelated"
 type Alert = dict[str, str]
 
 
-def an_alert(name: str, **labels: str) -> Alert:
+def an_alert(name: str, /, **labels: str) -> Alert:
     """An alert as the rules make it."""
     return {"alertname": name, "severity": SEVERITY[name], **labels}
 
@@ -69,7 +69,10 @@ SCENES: dict[str, tuple[Alert, list[Alert]]] = {
     ),
     "provider": (
         an_alert("PallasProviderFails", provider="openai"),
-        [an_alert("PallasTurnsFail", **HARPER, provider="openai")],
+        [
+            an_alert("PallasTurnsFail", **HARPER, provider="openai"),
+            an_alert("PallasDependencyDown", kind="model", name="openai.gpt-5", provider="openai"),
+        ],
     ),
     "burning": (
         an_alert("PallasErrorBudgetBurnsFast", slo="accepted"),
@@ -86,6 +89,7 @@ SECOND_CAUSES = [
     an_alert("PallasProviderFails", provider="openai"),
     an_alert("PallasTurnsFail", team="demo", agent="other", provider="anthropic"),
     an_alert("PallasTurnsFail", team="demo", agent="scribe"),
+    an_alert("PallasDependencyDown", kind="mcp", name="toolbox"),
 ]
 """What happens at the same time in one cluster, and is not related."""
 

@@ -23,6 +23,11 @@ _RETRY = 0.02
 _LEFT_BEHIND = b"pre-existing shared memory block"
 
 
+def for_asyncpg(url: str) -> str:
+    """A URL of libpq as SQLAlchemy hands it to asyncpg."""
+    return url.replace("postgresql:", "postgresql+asyncpg:").replace("sslmode=", "ssl=")
+
+
 class PostgresServer:
     """One Postgres on loopback that keeps its port and its data over `restart`. Use it as a context manager."""
 
@@ -34,7 +39,15 @@ class PostgresServer:
     @property
     def url(self) -> str:
         """The URL of the database for administration, as superuser."""
-        return self._server.url
+        return self.database("postgres")
+
+    def database(self, name: str) -> str:
+        """The URL of a database, as superuser.
+
+        It says that the server has no TLS. Otherwise asyncpg would ask, and when a test ends a service while it
+        connects, asyncpg leaves the error of that question to nobody, which fails the test.
+        """
+        return f"{self._server.url.rpartition('/')[0]}/{name}?sslmode=disable"
 
     def start(self) -> Self:
         """Start the server, after making its cluster if there is none, and wait until it is ready.
@@ -75,7 +88,7 @@ class PostgresServer:
         """Create a copy of the database `like` and return its URL. There must be no connection to `like`."""
         name = f"d{uuid.uuid4().hex[:16]}"
         await self.say(f"create database {name} template {like}")
-        return f"{self.url.rpartition('/')[0]}/{name}"
+        return self.database(name)
 
     async def empty(self, database: str, *tables: str) -> None:
         """Delete all rows of these tables, in this order."""
@@ -84,7 +97,7 @@ class PostgresServer:
 
     async def say(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """Run a statement outside of any transaction, and return its rows."""
-        engine = create_async_engine((database or self.url).replace("postgresql:", "postgresql+asyncpg:"))
+        engine = create_async_engine(for_asyncpg(database or self.url))
         try:
             async with engine.connect() as connection:
                 await connection.execution_options(isolation_level="AUTOCOMMIT")

@@ -38,6 +38,7 @@ _TEXTS = {
 _VARIABLES = {
     "PALLAS_GATEWAY_AUTH": "<<.Values.auth | quote>>",
     "PALLAS_STREAM_REPLICAS": "<<.Values.broker.replicas | quote>>",
+    "PALLAS_LOG_SHARDS": "<<.Values.broker.shards | quote>>",
     "PALLAS_SLOTS": "<<.Values.workers.slots | quote>>",
     "GOMEMLIMIT": "<<.Values.broker.goMemoryLimit | quote>>",
 }

@@ -70,7 +70,7 @@ async def compare(studio: Studio, turn: str) -> None:
     await page.get_by_role("dialog").get_by_role("button", name="Run again").click()
     await page.get_by_role("dialog").get_by_role("button", name="Run anyway").click()
     await expect(page.get_by_text("The answers differ.")).to_be_visible(timeout=60_000)
-    await studio.shoot("compare", 1180)
+    await studio.shoot("compare", 1100)
 
 
 async def crowd(studio: Studio) -> None:

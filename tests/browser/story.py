@@ -19,7 +19,7 @@ from tests.workspaces_world.served import Served
 LARGE, SMALL = "qwen3-32b", "qwen3-8b"
 QUESTION = (
     "What may a team read once it is attached to a workspace? The handbook should say. We would attach it to "
-    "*Contracts* with 41 documents and to *Suppliers* with 82: how many are that?"
+    "Contracts with 41 documents and to Suppliers with 82: how many are that?"
 )
 AGAIN = "And what happens to a running turn when its worker is lost? Please check the handbook once more."
 

@@ -2,7 +2,7 @@
 
 from tests.contract.tree import packages
 
-from pallas_bus.rights import SAVED, rights_of
+from pallas_bus.rights import rights_of, saved_streams
 from pallas_contracts.catalog import (
     BACKUP,
     BLOBS,
@@ -43,8 +43,8 @@ def test_writers_and_readers_are_services_or_the_cli() -> None:
 
 def test_the_user_backup_may_take_snapshots_and_nothing_else() -> None:
     rights = rights_of(BACKUP)
-    allowed = {"$JS.API.STREAM.NAMES", *(f"$JS.API.STREAM.SNAPSHOT.{name}" for name in SAVED)}
-    assert set(rights.publish) == allowed | {f"$JS.SNAPSHOT.ACK.{name}.>" for name in SAVED}
+    allowed = {"$JS.API.STREAM.NAMES", *(f"$JS.API.STREAM.SNAPSHOT.{name}" for name in saved_streams())}
+    assert set(rights.publish) == allowed | {f"$JS.SNAPSHOT.ACK.{name}.>" for name in saved_streams()}
     assert rights.subscribe == ()
 
 

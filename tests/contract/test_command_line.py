@@ -20,7 +20,7 @@ WITHOUT_JSON = {
     ("data-agent", "run"): "runs until Ctrl-C",
     ("completion",): "prints a script",
 }
-IRREVERSIBLE_COMMANDS = {("k8s", "apply")}
+IRREVERSIBLE_COMMANDS = {("k8s", "apply"), ("shards", "move")}
 IRREVERSIBLE = {"cancel", "delete", "forget", "prune", "restore", "retire", "revoke", "rotate", "purge"}
 WITHOUT_QUESTION = {("broker", "rotate"): "the old seed stays valid"}
 OTHER_WORDS = {
@@ -60,9 +60,9 @@ def test_verbs_are_the_same_everywhere(words: tuple[str, ...]) -> None:
 
 @requirement("K-cli-1")
 @each_command
-def test_a_list_has_a_limit(words: tuple[str, ...]) -> None:
-    pages = {"--limit", "--size"}
-    assert words[-1] not in ("list", "history") or options(words) & pages
+def test_a_list_is_read_in_parts_in_the_same_way_everywhere(words: tuple[str, ...]) -> None:
+    assert words[-1] not in ("list", "history") or {"--limit", "--after"} <= options(words)
+    assert options(words).isdisjoint({"--page", "--size", "--cursor", "--offset"})
 
 
 @each_command
@@ -71,6 +71,15 @@ def test_a_command_and_its_options_say_what_they_are_for(words: tuple[str, ...])
     assert [
         each.name for each in COMMANDS[words].params if not getattr(each, "help", None) and each.name != "help"
     ] == []
+
+
+def test_the_help_of_a_group_has_its_commands_in_whole_sentences() -> None:
+    root: Any = typer.main.get_command(main.commands)
+    cut: list[str] = []
+    for group in [root, *(each for each in root.commands.values() if hasattr(each, "commands"))]:
+        room = 80 - 6 - max(map(len, group.commands))
+        cut += [name for name, each in group.commands.items() if each.get_short_help_str(room).endswith("...")]
+    assert cut == []
 
 
 @each_command

@@ -11,7 +11,7 @@ import typer
 
 from pallas_cli.contexts import kept_in, leave_out, setting
 from pallas_cli.kept_addresses import find_address, help_of
-from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.refused import NotReachable, Refused, WrongUsage, where_to_look
 from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
@@ -75,6 +75,22 @@ def access_to(url: str, data: Path, user: str = "cli") -> "Access":
         raise WrongUsage(error.message) from error
 
 
+def log_shards() -> int:
+    """How many shards the log has, as the environment says.
+
+    Raises:
+        WrongUsage: that is no number of shards.
+    """
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import BrokerSettings
+
+    given = {name: value for name, value in os.environ.items() if name.startswith("PALLAS_LOG_SHARDS")}
+    try:
+        return BrokerSettings.from_env(given).log_shards
+    except Rejected as error:
+        raise WrongUsage(error.message) from error
+
+
 def _add_authority(environ: dict[str, str]) -> None:
     """Trust the authority that the context names, unless the environment names one."""
     authority = setting("nats_ca_file")
@@ -118,11 +134,14 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
         Refused: the broker cannot be reached, or refuses the user.
     """
     from pallas_bus.transport.connection import connect
+    from pallas_bus.turnlog.places import known_shards
     from pallas_contracts.errors import Rejected, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
         async with connect(access, service, timeout=3.0) as bus:
+            # From the broker: a command that did not know a shard would not show its turns.
+            bus.shards = max(bus.shards, await known_shards(bus))
             yield bus
     except Unavailable as error:
         kind = Refused if error.facts.get("credentials") else NotReachable
@@ -135,7 +154,7 @@ def _hint(error: "Unavailable") -> str:
     if error.facts.get("credentials"):
         return f"; pass the data folder of its `pallas up` with --data, or set {_SEED_FILE}"
     if "PALLAS_NATS_URL" not in os.environ:
-        return "; is `pallas up` running? (--nats and --data select another stack)"
+        return f"; {where_to_look('--nats')}"
     return ""
 
 

@@ -7,7 +7,8 @@ is fast.
 import json
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
+from errno import ENOSPC, EPIPE
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ from pallas_cli.commands import (
     keys,
     libraries,
     pipelines,
+    shards,
     teams,
     tokens,
     turns,
@@ -75,6 +77,7 @@ commands.add_typer(workspaces.app, name="workspaces")
 commands.add_typer(instances.app, name="instances")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
+commands.add_typer(shards.app, name="shards")
 commands.add_typer(backup.app, name="backup")
 
 
@@ -111,15 +114,55 @@ def app() -> None:
     _bypass_proxies_on_loopback(os.environ)
     as_json = "--json" in sys.argv[1:]
     try:
-        # With --json, errors of the command line come here, too; otherwise typer prints them with a hint.
-        code = commands(standalone_mode=not as_json)
-    except Refused as refusal:
-        code = _report(refusal, as_json=as_json)
-    except typer.Abort:
-        code = _report(Refused("not confirmed", word="declined"), as_json=as_json)
-    except typer.TyperException as error:
-        code = _report(WrongUsage(error.format_message()), as_json=as_json)
+        code = _run(as_json=as_json)
+        sys.stdout.flush()
+    except OSError as error:
+        code = _report_unwritten(error, as_json=as_json)
     raise SystemExit(code)
+
+
+def _run(*, as_json: bool) -> int | str | None:
+    """Run the command, and return its exit code."""
+    try:
+        _check_text(sys.argv[1:])
+        # With --json, errors of the command line come here, too; otherwise typer prints them with a hint.
+        return commands(standalone_mode=not as_json)
+    except SystemExit as end:
+        return end.code
+    except Refused as refusal:
+        return _report(refusal, as_json=as_json)
+    except typer.Abort:
+        return _report(Refused("not confirmed", word="declined"), as_json=as_json)
+    except typer.TyperException as error:
+        return _report(WrongUsage(error.format_message()), as_json=as_json)
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """Refuse an argument that is no text, since it could not be sent.
+
+    Raises:
+        WrongUsage: an argument is not in the encoding of the terminal.
+    """
+    for number, word in enumerate(words, 1):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding().upper()
+            raise WrongUsage(f"argument {number} is not {encoding} text: {word!a}") from None
+
+
+def _report_unwritten(error: OSError, *, as_json: bool) -> int:
+    """Say why standard output could not be written; nothing if its reader has gone (`| head -1`).
+
+    Raises:
+        OSError: this was not the reason.
+    """
+    if error.errno not in (EPIPE, ENOSPC):
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left when it ends
+    if error.errno == EPIPE:
+        return Refused.default_code
+    return _report(Refused(f"{error.filename or 'standard output'}: {error.strerror}"), as_json=as_json)
 
 
 def _report(refusal: Refused, *, as_json: bool) -> int:

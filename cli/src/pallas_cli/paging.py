@@ -12,7 +12,7 @@ from pallas_cli.refused import WrongUsage
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows. [default: all]")]
 After = Annotated[
     str | None,
-    typer.Option("--after", metavar="ROW", help="List what follows this row, as the end of a limited list names it."),
+    typer.Option("--after", metavar="ROW", help="Go on behind this row, which the last line of a limited list names."),
 ]
 
 

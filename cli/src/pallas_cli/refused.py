@@ -4,8 +4,11 @@ The class is the exit code: 1 refused or failed, 2 wrong usage or settings, 3 no
 one JSON document.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import ClassVar
+
+_NO_ADDRESS = "the address is not valid"
 
 
 class Refused(Exception):
@@ -50,9 +53,30 @@ class NotReachable(Refused):
     default_word = "unreachable"
 
 
+def not_there(what: str, name: str, known: Iterable[str] = (), *, otherwise: str = "") -> Refused:
+    """The error for a name that the platform does not know: with the known ones that are like it, else `otherwise`."""
+    like = get_close_matches(name, sorted(known), n=3)
+    hint = f"; did you mean {' or '.join(repr(each) for each in like)}?" if like else otherwise
+    details = {"did_you_mean": like} if like else None
+    return Refused(f"there is no {what} {name!r}{hint}", word="not_found", details=details)
+
+
 def not_reached(what: str, error: Exception | None = None) -> NotReachable:
     """The error for a service that does not answer, with the kind of the error if there is one."""
-    why = f" ({type(error).__name__})" if error is not None else ""
-    return NotReachable(
-        f"{what} cannot be reached{why}; is `pallas up` running? (--url and --data select another stack)"
-    )
+    why = f": {_kind(error)}" if error is not None else ""
+    return NotReachable(f"{what} cannot be reached{why}; {where_to_look('--url')}")
+
+
+def where_to_look(option: str) -> str:
+    """What to check when something does not answer: the context that has its address, or `pallas up`."""
+    from pallas_cli.contexts import active
+
+    if (context := active()) is not None:
+        return f"check the address of the context {context[0]!r}, or of {option}"
+    return f"is `pallas up` running? ({option} and --data select another stack)"
+
+
+def _kind(error: Exception) -> str:
+    kind = type(error).__name__
+    known = {"ConnectError": "no connection", **dict.fromkeys(("UnsupportedProtocol", "InvalidURL"), _NO_ADDRESS)}
+    return "no answer in time" if kind.endswith("Timeout") else known.get(kind, kind)

@@ -48,6 +48,7 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
     await expect(page.get_by_label("For fastagent.secrets.yaml of the team", exact=True)).to_contain_text(
         f"Bearer {jwt}"
     )
+    await expect(page.get_by_role("region", name="Team JWT")).to_be_focused()
     assert jwt not in await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
     await page.get_by_role("link", name="Health").click()
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
@@ -129,8 +130,11 @@ async def test_teams_are_attached_and_detached_by_checkboxes(show: Show, world: 
     await page.get_by_role("checkbox", name="Briareos").check()
     await page.get_by_role("checkbox", name="Kottos").uncheck()
     await expect(page.get_by_text("Will attach Briareos; detach Kottos.")).to_be_visible()
-    await page.get_by_role("button", name="Save").click()
+    save = page.get_by_role("button", name="Save")
+    await save.press("Enter")
     await expect(page.get_by_text("Attached Briareos (2 agents). Detached Kottos.")).to_be_visible()
+    await expect(save).to_be_focused()
+    await expect(save).to_be_disabled()
     await world.until_quiet()
     assert world.mnemosyne.teams[second].workspace_ids == [workspace]
     assert world.mnemosyne.teams[first].workspace_ids == []
@@ -162,6 +166,16 @@ async def test_settings_are_checked_and_kept(show: Show, world: World) -> None:
 PAGES = "/instances /instances/{instance} /workspaces/{workspace}/settings /health /deliveries /settings"
 OVERFLOW = "(main => main.scrollWidth - main.clientWidth)(document.querySelector('main'))"
 
+COVERED = """() => [...document.querySelectorAll("main header :is(h1, h2)")].flatMap(title => {
+    const words = document.createRange();
+    words.selectNodeContents(title);
+    const a = words.getBoundingClientRect();
+    return [...title.closest("header").querySelectorAll("button")].filter(button => {
+        const b = button.getBoundingClientRect();
+        return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    }).map(button => `${button.textContent} covers ${title.textContent}`);
+})"""
+
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 async def test_pages_have_no_barriers_and_fit_their_window(
@@ -176,6 +190,7 @@ async def test_pages_have_no_barriers_and_fit_their_window(
         await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         assert await violations(page) == [], path
         assert await page.evaluate(OVERFLOW) <= 0, path
+        assert await page.evaluate(COVERED) == [], path
 
 
 pytestmark = pytest.mark.timeout(60)

@@ -60,6 +60,19 @@ async def test_a_draft_stays_with_its_conversation(show: Show, harper: Agent) ->
     await expect(box).to_have_value("unfinished\n")
 
 
+async def test_a_text_that_is_too_long_to_send_is_not_pasted(show: Show) -> None:
+    page = await show()
+    box = page.get_by_role("textbox", name="Message")
+    await box.fill("Before. ")
+    await box.evaluate("""box => {
+        const clipboardData = new DataTransfer();
+        clipboardData.setData("text/plain", "word ".repeat(10_000_000));
+        box.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    }""")
+    await expect(page.get_by_role("alert")).to_contain_text("it may have 200,000")
+    await expect(box).to_have_value("Before. ")
+
+
 async def test_images_are_shown_before_and_after_they_are_sent(show: Show, harper: Agent) -> None:
     page = await show()
     files = page.locator("input[type=file]")
@@ -70,7 +83,7 @@ async def test_images_are_shown_before_and_after_they_are_sent(show: Show, harpe
     ])  # fmt: skip
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_text(
-        ["b.pdf is no PNG, JPEG, GIF or WebP image.", "c.png has 6.0 MB; an image may have 5.2 MB."]
+        ["b.pdf is not a PNG, JPEG, GIF or WebP image.", "c.png has 6.0 MB; an image may have 5.2 MB."]
     )
     await say(page, "What is this?")
     work = await harper.next()

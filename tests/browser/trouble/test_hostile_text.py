@@ -179,5 +179,5 @@ async def test_in_what_comes_while_an_agent_works(show: Show, lab: Lab, harper: 
     await expect(seen.page.get_by_text("The end.")).to_be_visible()
     await seen.assert_harmless()
     await work.fail("\n".join(CORPUS[::20]), CORPUS[0])
-    await expect(seen.page.get_by_role("log").get_by_role("alert")).to_be_visible()
+    await expect(seen.page.get_by_role("log").get_by_role("group")).to_be_visible()
     await seen.assert_harmless()

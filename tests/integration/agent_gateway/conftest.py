@@ -64,6 +64,10 @@ class Platform:
         """Run one more gateway until the end of the test."""
         return await self.stack.enter_async_context(a_gateway(self.url, **settings))
 
+    def describe(self) -> Path:
+        """Write the team folder, unless it is there."""
+        return self.folder if self.folder.exists() else a_lab(self.folder, self.team)
+
     async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Executor:
         """Run a worker that hosts the lab as this team, until the end of the test."""
         folder = self.folder if self.folder.exists() else a_lab(self.folder, self.team, edit)

@@ -98,7 +98,7 @@ async def test_one_question_to_the_broker_serves_all_waiting_turns_of_a_gateway(
         questions.items.clear()
         full = await asyncio.gather(*(places.full(platform.team, agent, ANYBODY, 1) for _ in range(200)))
         assert full == [None] * 200
-        assert await asyncio.gather(*(places.ahead((platform.team, agent), 0) for _ in range(200))) == [None] * 200
+        assert await asyncio.gather(*(places.ahead((platform.team, agent, 0), 0) for _ in range(200))) == [None] * 200
         await platform.bus.client.flush()
         assert len(questions.items) == 1, agent
 

@@ -51,11 +51,13 @@ class Only(TypedDict, total=False):
     until: str
 
 
-async def show(platform: Bus, *, limit: int = 50, as_json: bool = False, **only: Unpack[Only]) -> None:
+async def show(
+    platform: Bus, *, limit: int = 50, after: str | None = None, as_json: bool = False, **only: Unpack[Only]
+) -> None:
     """`pallas turns list` of the last hour, or of another span."""
     options: Only = {"since": "1h", **only}
     wanted = filter_of(**options, data=Path("nowhere"))
-    await show_turns(platform, wanted=wanted, limit=limit, as_json=as_json)
+    await show_turns(platform, wanted=wanted, limit=limit, after=after, as_json=as_json)
 
 
 @pytest.fixture
@@ -196,6 +198,8 @@ async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
     assert await listed(platform, printed, caller="caller-1") == turns[1::3]
     await show(platform, limit=3, as_json=True)
     assert [row["turn"] for row in json.loads(printed())] == turns[-3:]
+    await show(platform, limit=3, after=turns[-3], as_json=True)
+    assert [row["turn"] for row in json.loads(printed())] == turns[-6:-3]
 
 
 async def test_a_replay_is_listed_as_such(platform: Bus, printed: Printed) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -231,3 +233,19 @@ async def test_metadata_comes_over_a_websocket_too(coder: CoderStandIn, client: 
     assert {one["description"]["key"] for one in event["data"]} >= {"8_pull_request_url", "11_agent_spec"}
     with pytest.raises(InvalidStatus):
         await connect(url)
+
+
+async def test_a_client_that_is_gone_is_sent_no_further_events(
+    coder: CoderStandIn, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await create(client, "papi", "say hello")
+    papi = coder.agent("papi")
+    await papi.until("stable")
+    papi.terminal.messages += [papi.terminal.messages[-1]] * 30
+    address = httpx.URL(coder.url)
+    lines = (f"GET {APP}/events HTTP/1.1", f"Host: {address.netloc.decode()}", f"Coder-Session-Token: {coder.token}")
+    with socket.create_connection((address.host, address.port)) as gone:
+        gone.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert (await client.get(f"{APP}/status")).json()["status"] == "stable"
+    assert not caplog.messages

@@ -75,7 +75,10 @@ async def a_stage(
     """A gateway and a worker that hosts a copy of a folder."""
     hosted = place / team
     shutil.copytree(folder, hosted, ignore=shutil.ignore_patterns("__pycache__"))
-    async with a_gateway(url) as front, a_worker_of(url, place, hosted, f"{team}-1", **settings) as worker:
+    async with (
+        a_gateway(url) as front,
+        a_worker_of(url, place, hosted, f"{team}-1", gateway_urls=front.base, **settings) as worker,
+    ):
         stage = Stage(front, worker, url, hosted, place / "ledger.txt", team)
         yield stage
 
@@ -84,6 +87,8 @@ async def a_stage(
 async def a_worker_of(url: str, place: Path, folder: Path, name: str, **settings: str) -> AsyncGenerator[Service]:
     """A process that hosts a folder."""
     others = {"LEDGER_FILE": str(place / "ledger.txt"), "LEDGER_PYTHON": str(python())}
+    others["ANTHROPIC_URL"] = settings.pop("anthropic_url", "http://127.0.0.1:9")
+    others["GATEWAY_URL"] = settings.get("gateway_urls", "http://127.0.0.1:9")
     given = {"teams": str(folder), "shadow_dir": str(place / "shadows"), **settings}
     async with a_service("fast_agent_worker", url, place, name, others, python=str(python()), **given) as worker:
         await worker.ready()

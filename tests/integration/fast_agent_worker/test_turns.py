@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from mcp_types import TextContent
+from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
 from tests.integration.fast_agent_worker.stage import Stage, python
 
 python()
@@ -62,6 +63,28 @@ async def test_an_agent_of_the_folder_that_is_named_as_a_server_is_called_in_the
     ]
 
 
+async def test_agents_of_three_modules_that_name_each_other_as_servers_share_a_turn(stage: Stage) -> None:
+    inner = f"***CALL_TOOL research__research {json.dumps({'message': BALANCE})}"
+    answer = await stage.call("chief", f"***CALL_TOOL deputy__deputy {json.dumps({'message': inner})}")
+    assert "alice: 42" in answer.text
+    assert [message for message in answer.messages if message and "/" in message] == [
+        "deputy/deputy__deputy: started",
+        "research/research__research: started",
+        "ledger/balance: started",
+        "ledger/balance: completed",
+        "research/research__research: completed",
+        "deputy/deputy__deputy: completed",
+    ]
+
+
+async def test_an_agent_that_admits_only_some_callers_is_not_called_in_a_turn_of_another_agent(stage: Stage) -> None:
+    assert "an agent of the folder is called over its address" in stage.worker.log.read_text("utf-8")
+    answer = await stage.call("chief", '***CALL_TOOL guarded__guarded {"message": "let me in"}')
+    assert "guarded/guarded: failed" in answer.messages
+    assert "let me in" not in answer.text
+    assert await stage.counted("pallas_model_calls_total", agent="short") == 0
+
+
 async def test_a_workflow_reports_its_members(stage: Stage) -> None:
     answer = await stage.call("pipeline", "hello")
     assert answer.text == "hello"
@@ -78,6 +101,13 @@ async def test_a_workflow_reports_its_members(stage: Stage) -> None:
 async def test_a_card_is_an_agent(stage: Stage) -> None:
     answer = await stage.call("clerk", BALANCE)
     assert "alice: 42" in answer.text
+
+
+async def test_calls_of_anthropics_models_share_a_connection_without_cookies(
+    stage: Stage, claude: AnthropicModel
+) -> None:
+    assert [(await stage.call("claude", "hello")).text for _ in range(3)] == ["hello"] * 3
+    assert (len(claude.connected), claude.cookies) == (1, [])
 
 
 @pytest.mark.parametrize("agent", ["harper", "pipeline"])

@@ -54,10 +54,10 @@ async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -
         ("stopped", "work 60 s"),
         ("completed", "say I am papi"),
     ]
-    paged = (await pallas.done("fleet", "history", "papi", "--size", "1")).out.splitlines()
-    assert paged[-1] == "page 1 of 2, 2 tasks"
-    beyond = (await pallas.done("fleet", "history", "papi", "--page", "9")).out.splitlines()
-    assert beyond == ["no tasks", "page 9 of 1, 2 tasks"]
+    first = await pallas.done("fleet", "history", "papi", "--limit", "1")
+    assert (len(first.rows), first.err) == (1, f"more: --after {tasks[0]['id']}\n")
+    rest = await pallas.done("fleet", "history", "papi", "--limit", "1", "--after", tasks[0]["id"], "--json")
+    assert (rest.json, rest.err) == ({"tasks": tasks[1:], "total_count": 2}, "")
     await pallas.refused("fleet", "delete", "papi", code=2)
     deleted = await pallas.done("fleet", "delete", "papi", "--yes")
     assert deleted.out == "Agent 'papi' deleted successfully\n"

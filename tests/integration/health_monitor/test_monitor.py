@@ -44,7 +44,7 @@ from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
 from pallas_teams import load_team
 
-NO_WORKER = "no worker is running; starts on the next turn"
+NO_WORKER = "no worker is running; its turns wait for one"
 SECRET = "Bearer s3cret-of-argos"
 BEAT = 1.0
 """Seconds between two beats of a worker."""

@@ -27,7 +27,7 @@ def postgres(postgres: PostgresServer) -> PostgresServer:
 
 async def _make_model(server: PostgresServer) -> None:
     await server.say("create database library_model")
-    engine = open_engine(f"{server.url.rpartition('/')[0]}/library_model", pool=1, service="tests")
+    engine = open_engine(server.database("library_model"), pool=1, service="tests")
     await MIGRATIONS.run(engine)
     await engine.dispose()
 

@@ -10,6 +10,7 @@ from mcp_types import CallToolResult
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, structured
+from tests.postgres import for_asyncpg
 from tests.waiting import eventually, soon, within
 
 import library_search.app
@@ -21,7 +22,7 @@ POOL = 6
 @asynccontextmanager
 async def blocked(url: str) -> AsyncGenerator[None]:
     """Lock the table of chunks, so that searches wait."""
-    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
+    engine = create_async_engine(for_asyncpg(url))
     try:
         async with engine.begin() as connection:
             await connection.execute(text("lock table chunks in access exclusive mode"))

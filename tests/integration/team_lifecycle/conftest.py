@@ -29,7 +29,7 @@ def postgres(postgres: PostgresServer) -> PostgresServer:
 
 async def _make_model(server: PostgresServer) -> None:
     await server.say("create database model")
-    engine = open_engine(f"{server.url.rpartition('/')[0]}/model", pool=1, service="tests")
+    engine = open_engine(server.database("model"), pool=1, service="tests")
     await MIGRATIONS.run(engine)
     await engine.dispose()
 

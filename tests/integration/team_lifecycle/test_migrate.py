@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from tests.embedded import free_port
 from tests.integration.team_lifecycle.lab import a_lifecycle, environment
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, for_asyncpg
 
 from pallas_postgres.engine import open_engine
 from pallas_postgres.migrations import Migrations
@@ -71,7 +71,7 @@ async def test_concurrent_migration_jobs_create_the_tables_once(
 
 async def test_a_migration_job_reports_that_it_waits_for_another_one(postgres: PostgresServer) -> None:
     database = await postgres.new_database()
-    other = create_async_engine(database.replace("postgresql:", "postgresql+asyncpg:"))
+    other = create_async_engine(for_asyncpg(database))
     async with other.connect() as connection:
         await connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": MIGRATIONS.lock})
         waiting = await start_job(database)

@@ -27,7 +27,7 @@ def model(postgres: PostgresServer) -> str:
 
 async def _make_model(server: PostgresServer) -> None:
     await server.say(f"create database {MODEL}")
-    engine = open_engine(f"{server.url.rpartition('/')[0]}/{MODEL}", pool=1, service="tests")
+    engine = open_engine(server.database(MODEL), pool=1, service="tests")
     await MIGRATIONS.run(engine)
     await engine.dispose()
 

@@ -1,9 +1,11 @@
 """Commands that start nothing."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 from typer.core import TyperGroup
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 from pallas_cli import main
 from pallas_cli.groups import RENAMED
-from pallas_cli.refused import NotReachable, Refused, WrongUsage
+from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_there
 
 AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: offline, instruction: Hello.}\n"
 
@@ -80,12 +82,60 @@ def test_a_refusal_is_a_line_for_each_fault_or_one_document_with_json(
     assert json.loads(err) == {"code": word, "message": "first; second", "details": {"lines": ["first", "second"]}}
 
 
+def test_a_name_that_is_unknown_comes_with_those_that_are_like_it() -> None:
+    error = not_there("agent", "harpr", {"harper", "writer"}, otherwise="; `pallas agents list` shows all agents")
+    assert error.lines == ("there is no agent 'harpr'; did you mean 'harper'?",)
+    assert error.as_json()["details"] == {"did_you_mean": ["harper"]}
+    assert not_there("agent", "x", {"harper"}, otherwise="; look").lines == ("there is no agent 'x'; look",)
+
+
 def test_a_wrong_option_is_a_document_with_json_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = said(monkeypatch, capsys, "users", "list", "--colour", "--json")
     assert (code, json.loads(err)["code"]) == (2, "usage")
     assert "--colour" in json.loads(err)["message"]
+
+
+def test_an_argument_that_is_no_text_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = said(monkeypatch, capsys, "chat", "writer", "--message", "\udcff")
+    assert (code, out, err) == (2, "", "pallas: argument 4 is not UTF-8 text: '\\udcff'\n")
+
+
+@pytest.mark.parametrize("json_too", [(), ("--json",)])
+def test_a_full_disk_is_an_error_without_a_traceback(json_too: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = pallas("context", "list", *json_too, stdout=full)
+    assert (result.returncode, "No space left on device" in result.stderr) == (1, True)
+    assert "Traceback" not in result.stderr
+
+
+def test_a_reader_that_has_gone_is_no_error_to_speak_of() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = pallas("context", "list", stdout=writing)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (1, "")
+
+
+def test_a_command_that_is_interrupted_while_it_is_imported_ends_without_a_traceback() -> None:
+    script = (
+        "import sys, types\n"
+        "class Interrupted(types.ModuleType):\n"
+        "    def __getattr__(self, name): raise KeyboardInterrupt\n"
+        "sys.modules['pallas_cli.main'] = Interrupted('main')\n"
+        "from pallas_cli.start import app; app()"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (130, "")
+
+
+def pallas(*words: str, stdout: IO[str] | int) -> "subprocess.CompletedProcess[str]":
+    """Run the command as a process that writes to `stdout`."""
+    command = [sys.executable, "-m", "pallas_cli", *words]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
 
 @pytest.mark.parametrize(("group", "former"), RENAMED)

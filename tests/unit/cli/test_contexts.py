@@ -11,7 +11,7 @@ from pallas_cli import main
 from pallas_cli.backup.target import find_databases
 from pallas_cli.broker import system_access
 from pallas_cli.contexts import Contexts, contexts_file
-from pallas_cli.refused import Refused, WrongUsage
+from pallas_cli.refused import Refused, WrongUsage, not_reached
 
 SERVICES = ("TEAM_LIFECYCLE", "LIBRARY_SEARCH", "WORKSPACES")
 REFUSED = (Refused, WrongUsage)
@@ -154,3 +154,11 @@ def test_a_context_names_the_seed_of_the_system_account(tmp_path: Path) -> None:
         system_access("nats://n.example.com:4222", tmp_path, None)
     pallas("context", "add", "prod", "--nats-system-seed-file", "system.seed", "--replace")
     assert used("nats system seed", "context", "show")[0] == f"{tmp_path / 'system.seed'} (missing)"
+
+
+def test_what_does_not_answer_leads_to_the_context_that_has_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "is `pallas up` running?" in str(not_reached("the gateway"))
+    monkeypatch.setattr("pallas_cli.contexts.active", lambda: ("prod", {"gateway": "http://127.0.0.1:9"}))
+    assert str(not_reached("the gateway")) == (
+        "the gateway cannot be reached; check the address of the context 'prod', or of --url"
+    )

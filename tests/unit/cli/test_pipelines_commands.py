@@ -228,10 +228,10 @@ def test_history_lists_executions_and_how_to_go_on(service: Service) -> None:
     one |= {"durationMs": 12.5}
     service.answers["/history?limit=50"] = 200, {"executions": [one], "cursor": "c2"}
     code, out, err = pipelines(service, "history")
-    assert (code, err) == (0, "more: --cursor c2\n")
+    assert (code, err) == (0, "more: --after c2\n")
     assert out.splitlines()[1].split() == ["exec-1", "execute", "failed", "2026-03-01", "10:00:00", "12.5"]
     service.answers["/history?limit=5&cursor=c2"] = 200, {"executions": []}
-    assert pipelines(service, "history", "--limit", "5", "--cursor", "c2")[1] == "no executions\n"
+    assert pipelines(service, "history", "--limit", "5", "--after", "c2")[1] == "no executions\n"
 
 
 def test_diff_tells_what_was_added_removed_and_changed(service: Service, program: str) -> None:
@@ -303,7 +303,7 @@ def test_a_service_that_is_not_there_is_told() -> None:
     for command in ("show", "run"):
         code, _, said = pipelines(Service("http://127.0.0.1:1"), command, "order")
         assert code == 3
-        assert "cannot be reached (ConnectError)" in said
+        assert "cannot be reached: no connection" in said
 
 
 def test_a_long_line_is_shown_around_its_fault_and_controls_are_escaped() -> None:

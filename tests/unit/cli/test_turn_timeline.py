@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.contents import content_of
@@ -159,6 +160,14 @@ def test_an_attempt_ends_where_the_next_one_begins_and_an_unfinished_call_has_no
         ("result", 2, None),
         ("completed", 0, None),
     ]
+
+
+@pytest.mark.parametrize(("status", "failed"), [("completed", False), ("failed", True), ("cancelled", False)])
+def test_an_outcome_is_failed_only_if_the_turn_is(status: str, failed: bool) -> None:
+    turn = a_turn(ends=0.5)
+    assert turn.outcome is not None
+    turn.outcome = turn.outcome.model_copy(update={"status": status})
+    assert [entry.failed for entry in timeline(turn) if entry.kind == "outcome"] == [failed]
 
 
 def test_a_failed_call_shows_its_code_and_a_running_turn_has_no_end() -> None:

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from mcp.server.transport_security import TransportSecuritySettings
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -207,7 +206,7 @@ async def test_a_request_is_a_span_with_its_agent_and_its_id(monkeypatch: pytest
         [],
         Identities(scopes, Bearers("off", resolve, metrics.auth_failures)),
         Rates(60, 10),
-        TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        None,
         Probes(),
         RequestMetrics(metrics.requests, str),
         set(),

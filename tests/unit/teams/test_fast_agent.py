@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
 from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, reveal
+from pallas_teams.fast_agent.own_agents import agent_at
 from pallas_teams.fast_agent.translate import FORCED, force, settings_of, translate
 
 MODULE = """
@@ -160,6 +161,14 @@ def test_a_broken_project_is_a_fault_and_nothing_else(
     ("given_", "wanted"),
     [
         ({"auto_sampling": False}, {"mcp": {"client": {"auto_sampling": False}}}),
+        (
+            {"mcp": {"servers": {"a": {"url": "http://gw/teams/t/mcp/b"}, "c": {"url": "http://gw/teams/t/mcp"}}}},
+            {
+                "mcp": {
+                    "servers": {"a": {"url": "http://gw/teams/t/mcp/b?agent"}, "c": {"url": "http://gw/teams/t/mcp"}}
+                }
+            },
+        ),
         ({"mcp_timeline": {"steps": 3}}, {"mcp": {"diagnostics": {"timeline": {"steps": 3}}}}),
         ({"mcp_ui_mode": "auto", "mcp_ui_output_dir": "x"}, {}),
         (
@@ -192,3 +201,34 @@ def test_a_server_with_a_bearer_needs_no_browser() -> None:
 def test_settings_that_cannot_be_read_are_faults(tmp_path: Path) -> None:
     with pytest.raises(TeamFaults):
         settings_of(project(tmp_path, **{"fast-agent__yaml": "a: ["}), {})
+
+
+GATEWAYS = ("https://pallas.example.com/", "http://127.0.0.1:23050")
+
+
+@pytest.mark.parametrize(
+    ("url", "agent"),
+    [
+        ("http://puck.incus:24101/mcp", "harper"),
+        ("http://localhost:24101/mcp", "harper"),
+        ("http://other.incus:24101/mcp", None),
+        ("http://puck.incus:24102/mcp", None),
+        ("https://pallas.example.com/teams/kottos/mcp/both", "both"),
+        ("https://PALLAS.example.com:443/teams/kottos/mcp/both/", "both"),
+        ("http://127.0.0.1:23050/teams/kottos/mcp/both", "both"),
+        ("http://pallas.example.com/teams/kottos/mcp/both", None),
+        ("https://elsewhere.example.com/teams/kottos/mcp/both", None),
+        ("https://pallas.example.com/other/teams/kottos/mcp/both", None),
+        ("https://pallas.example.com/teams/mentor/mcp/both", None),
+        ("http://127.0.0.1:23050/teams/kottos/mcp/plain", None),
+        ("http://127.0.0.1:no-port/mcp", None),
+    ],
+)
+def test_a_server_is_an_agent_of_the_folder_only_at_its_port_or_at_a_gateway(
+    tmp_path: Path, url: str, agent: str | None
+) -> None:
+    agents = "harper: {module: team.harper, port: 24101}, both: {module: team.harper}, plain: {model: offline}"
+    folder = write_team(tmp_path, f"name: kottos\nhost: puck.incus\nagents: {{{agents}}}", "default_model: sonnet\n")
+    project(folder, team___harper__py=MODULE)
+    found = agent_at(load(folder), url, GATEWAYS)
+    assert (found and found.name) == agent

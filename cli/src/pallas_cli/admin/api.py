@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from pallas_cli.paging import WHOLE, Page, say_more
-from pallas_cli.refused import NotReachable, Refused, not_reached
+from pallas_cli.refused import NotReachable, Refused, not_reached, not_there
 
 SECONDS = 30.0
 PAGE = 1000
@@ -53,10 +53,10 @@ class AdminApi:
         Raises:
             Refused: there is none.
         """
-        for row in self.rows(path):
-            if row[key] == value:
-                return row
-        raise Refused(f"there is no {what} {value!r}", word="not_found")
+        rows = {row[key]: row for row in self.rows(path)}
+        if value not in rows:
+            raise not_there(what, value, rows)
+        return rows[value]
 
     def get(self, *path: str) -> Any:
         """The JSON document at `path`."""

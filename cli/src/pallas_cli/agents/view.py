@@ -7,17 +7,17 @@ from typing import Any
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.logs import read_shards
 from pallas_bus.turnlog.queue import delete_consumer
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_REQUESTED, WORKERS
 from pallas_contracts.data_agents import PoolRequest
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.health import AgentHealth
@@ -119,7 +119,8 @@ def _only(rows: list[AgentRow], name: str) -> AgentRow:
         case [row]:
             return row
         case []:
-            raise Refused(f"there is no agent {name!r}; `pallas agents list` shows all agents")
+            known = {row.definition.agent for row in rows} if not team else {row.name for row in rows}
+            raise not_there("agent", name, known, otherwise="; `pallas agents list` shows all agents")
         case _:
             names = ", ".join(f"{row.definition.team}/{agent}" for row in found)
             raise Refused(f"several teams have an agent {agent!r}: {names}")
@@ -139,9 +140,10 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
         return
     if slash:
         raise Refused(f"{team!r} is an agent, and only a whole team can be retired: `pallas agents retire {whole}`")
-    rows = [row for row in await agent_rows(bus) if row.definition.team == team]
+    everything = await agent_rows(bus)
+    rows = [row for row in everything if row.definition.team == team]
     if not rows:
-        raise Refused(f"there is no team {team!r}")
+        raise not_there("team", team, {row.definition.team for row in everything})
     if any(row.workers for row in rows):
         raise Refused(f"a worker still hosts team {team!r}; first stop the worker, or remove the team's folder from it")
     cancelled = 0
@@ -157,8 +159,9 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
 
 async def _retire_data_agent(bus: Bus, agent: str, *, as_json: bool) -> None:
     """Have the pool forget a data agent, whoever owns it. A program that still runs registers it again."""
-    if not any(row.definition.agent == agent for row in await agent_rows(bus) if row.definition.team == DATA_TEAM):
-        raise Refused(f"there is no data agent {agent!r}")
+    known = {row.definition.agent for row in await agent_rows(bus) if row.definition.team == DATA_TEAM}
+    if agent not in known:
+        raise not_there("data agent", agent, known)
     request = PoolRequest(
         principal=Principal(id="cli"), operator=True, method="server.unregister", params={"agent_id": agent}
     )
@@ -179,7 +182,7 @@ def _report(team: str, retired: list[str], cancelled: int, *, as_json: bool) -> 
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
     """Cancel the turns that wait for a retired agent; returns their number."""
     count = 0
-    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
+    async for record in read_shards(bus, TURN_REQUESTED, {"team": team, "agent": agent}):
         request = TurnRequested.model_validate_json(record.data)
         await request_cancel(bus, TurnRef.of(request), "its agent was retired", request)
         await withdraw_turn(bus, request, record.seq)

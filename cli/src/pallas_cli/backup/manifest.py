@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from pallas_bus.transport.streams import stream_name
-from pallas_contracts.catalog import BUCKETS, DATABASES, STREAMS
+from pallas_contracts.catalog import BUCKETS, DATABASES, SHARDS, STREAMS
 from pallas_contracts.contract import Saved
 from pallas_contracts.ids import Token, check_token
+from pallas_contracts.shards import buckets_in, streams_in
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -80,9 +81,13 @@ def path_of(backup: str, kind: Kind, name: str) -> str:
     return f"{backup}/{kind}-{name}.age"
 
 
-def parts_in_order() -> Iterator[tuple[Kind, str]]:
-    """Kind and name of all that a backup has, in the order in which it is saved (`Saved`, docs/adr/0022)."""
-    kept = sorted((thing for thing in (*STREAMS, *BUCKETS) if thing.saved is not Saved.NEVER), key=lambda it: it.saved)
+def parts_in_order(shards: int = 1) -> Iterator[tuple[Kind, str]]:
+    """Kind and name of all that a backup has, in the order in which it is saved (`Saved`, docs/adr/0022).
+
+    Each queue of so many shards of the log is saved before any of their logs.
+    """
+    things = (*streams_in(STREAMS, shards), *buckets_in(BUCKETS, SHARDS, shards))
+    kept = sorted((thing for thing in things if thing.saved is not Saved.NEVER), key=lambda it: it.saved)
     for thing in kept:
         if thing.saved is Saved.CHANGES:
             yield "stream", stream_name(thing)

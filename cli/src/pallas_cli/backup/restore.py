@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from pyrage import x25519
 
-from pallas_bus.rights import SAVED
+from pallas_bus.rights import saved_streams
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import get_entry, put, snapshot
 from pallas_bus.transport.snapshots import CHUNK, StreamState, delete_stream, stream_state
@@ -24,18 +24,20 @@ from pallas_cli.backup.sealing import chunks_of, unseal
 from pallas_cli.backup.store import Store
 from pallas_cli.backup.verify import sealed_of
 from pallas_cli.refused import Refused
-from pallas_contracts.backups import Hold
+from pallas_contracts.backups import Hold, ShardEnds
 from pallas_contracts.catalog import (
     BUCKETS,
     GATEWAYS,
     HOLDS,
     RESTORE_HOLD,
+    SHARDS,
     STREAMS,
     TURN_LOG,
     TURN_QUEUE,
     WORKER_ALIVE,
     WORKERS,
 )
+from pallas_contracts.shards import MOST_SHARDS, buckets_in, name_in, streams_in
 
 _LISTEN = 1.0
 """Seconds in which an executor that runs sends several heartbeats."""
@@ -76,7 +78,7 @@ class Restoring:
     async def found(self) -> list[str]:
         """What the installation has of what a backup has, in words; empty for a new one."""
         found = list[str]()
-        for name in SAVED:
+        for name in saved_streams(self.bus.shards):
             state = await stream_state(self.bus, name)
             if state is not None and state.messages:
                 found.append(f"stream {name} with {state.messages} messages")
@@ -91,7 +93,7 @@ class Restoring:
             PallasError: the broker does not answer, or refuses.
         """
         hold = await self._hold()
-        for thing in (*STREAMS, *BUCKETS):
+        for thing in (*streams_in(STREAMS, self.bus.shards), *buckets_in(BUCKETS, SHARDS, self.bus.shards)):
             name = stream_name(thing)
             if thing is not HOLDS and await stream_state(self.bus, name) is not None:
                 await delete_stream(self.bus, name)
@@ -99,11 +101,22 @@ class Restoring:
             kept = part.kind == "database" and self.keep_databases
             await (self._mark(part) if kept else self._restore(part))
             self.say(f"{'kept' if kept else 'restored'} {part.kind} {part.name}")
-        ends = [await stream_state(self.bus, stream.name) for stream in (TURN_QUEUE, TURN_LOG)]
-        queue, log = (state.last if state is not None else 0 for state in ends)
-        hold = hold.model_copy(update={"complete": True, "queue_end": queue, "log_end": log})
+        first, *more = [await self._ends(shard) for shard in range(self._shards)]
+        ends = {"queue_end": first.queue_end, "log_end": first.log_end, "shards": tuple(more)}
+        hold = hold.model_copy(update={"complete": True, **ends})
         await put(self.bus, HOLDS, hold, hold=RESTORE_HOLD)
         return hold
+
+    @property
+    def _shards(self) -> int:
+        """How many shards of the log the backup has."""
+        queues = {name_in(TURN_QUEUE, shard) for shard in range(MOST_SHARDS)}
+        return max(1, sum(part.name in queues for part in self.manifest.parts))
+
+    async def _ends(self, shard: int) -> ShardEnds:
+        states = [await stream_state(self.bus, name_in(stream, shard)) for stream in (TURN_QUEUE, TURN_LOG)]
+        queue, log = (state.last if state is not None else 0 for state in states)
+        return ShardEnds(queue_end=queue, log_end=log)
 
     async def _hold(self) -> Hold:
         await make_stream(self.bus, stream_name(HOLDS), bucket_config(HOLDS, self.replicas))

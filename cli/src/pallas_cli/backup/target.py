@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_bus.transport.access import Access
-from pallas_cli.broker import access_to
+from pallas_cli.broker import access_to, log_shards
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.contexts import kept_in, setting
 from pallas_cli.embedded.nats import EmbeddedNats
@@ -107,7 +107,9 @@ async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Install
         raise WrongUsage("the context names another platform than that of the data folder: pass --nats or --data")
     with locked(data) as folder:
         async with AsyncExitStack() as stack:
-            nats = EmbeddedNats(folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port())
+            nats = EmbeddedNats(
+                folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port(), shards=log_shards()
+            )
             await stack.enter_async_context(_runs(await nats.launch(), folder, "nats-server"))
             urls = dict[str, str]()
             if with_databases:

@@ -22,7 +22,10 @@ def validate(
     run: Annotated[bool, typer.Option("--run", help="Also make agents of fast-agent, which runs their code.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check team folders that one worker hosts together, and print every fault. Exit code 1 if there is a fault."""
+    """Check team folders, and print every fault.
+
+    They are checked as if one worker hosts them. Exit code 1 if there is a fault.
+    """
     from pallas_cli.agents.check import TeamCheck, check
 
     result = check(folders)
@@ -43,7 +46,7 @@ def explain(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A team folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what a team folder will be: its agents, models, servers, the variables it needs, and what is translated."""
+    """Say what a team folder will be. It has agents, models, servers, and the variables it needs."""
     from pallas_cli.agents.explain import explain_folder
 
     found = explain_folder(folder)
@@ -74,7 +77,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show one agent: its tools, capabilities, limits, dependencies and health."""
+    """Show one agent: its tools, limits, dependencies and health."""
     from pallas_cli.agents.view import show_agent
 
     run_on(nats, data, partial(show_agent, name=agent, as_json=as_json))
@@ -93,7 +96,7 @@ def retire(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Retire a team or a data agent: remove it from the catalogue and cancel the turns that wait for it.
+    """Remove a team or a data agent from the catalogue. Turns that wait for it are cancelled.
 
     Stop the team's workers, or the data agent's program, first.
     """

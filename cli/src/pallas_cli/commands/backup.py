@@ -51,7 +51,7 @@ def key(
     out: Annotated[Path, typer.Option("--out", help="File to write the identity to. Keep it away from the platform.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a key for backups: write the identity that opens them, print the public key that makes them."""
+    """Make a key for backups. The identity that opens them is written; the public key that makes them is printed."""
     from pallas_cli.backup.identities import make_identity
 
     public = make_identity(out)
@@ -107,7 +107,7 @@ def verify(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Check every file of a backup, that it can be opened (with --identity), and that the keys are here."""
+    """Check every file of a backup. With --identity, check that it can be opened and that the keys are here."""
     from pallas_cli.backup import commands
 
     _run(commands.check(store, backup, identity, kept_in(data, ""), as_json=as_json))
@@ -156,7 +156,7 @@ def prune(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove all but the newest backups, and backups that were interrupted more than a day ago."""
+    """Remove all but the newest backups. Backups that were interrupted more than a day ago are removed, too."""
     from pallas_cli.backup import commands
 
     if not dry_run:

@@ -41,6 +41,9 @@ def config(
         bool,
         typer.Option("--containers", help="Write secrets for containers: files with mode 0444 in a private folder."),
     ] = False,
+    log_shards: Annotated[
+        int, typer.Option(envvar="PALLAS_LOG_SHARDS", min=1, max=64, help="Shards of the log that the users may use.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
@@ -49,7 +52,8 @@ def config(
 
     groups = [[Path(folder) for folder in group.split(os.pathsep) if folder] for group in teams or ()]
     folder = BrokerFolder(out, containers)
-    seeds = {name: str(folder.seeds.path(name)) for name in folder.write_users(read_workers(groups, os.environ))}
+    users = folder.write_users(read_workers(groups, os.environ), shards=log_shards)
+    seeds = {name: str(folder.seeds.path(name)) for name in users}
     print(json.dumps({"seeds": seeds}, indent=2) if as_json else "\n".join(seeds.values()))
     if tls:
         folder.write_tls(tls, seen_at=tls_path)
@@ -104,7 +108,7 @@ def step_down(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Have the leader of a stream step down, for example before its server is stopped."""
+    """Have the leader of a stream step down. Do so before its server is stopped."""
     from pallas_cli.brokers.step_down import step_down as step_down_leader
 
     run_on(nats, data, partial(step_down_leader, stream=stream, to=to, as_json=as_json))

@@ -30,7 +30,7 @@ def list_budgets(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List the budgets that are set here, with what was spent of them today."""
+    """List the budgets that are set here, with today's spending."""
     from pallas_cli.costs.budgets import show_budgets
 
     run_on(nats, data, partial(show_budgets, page=Page(limit, after), as_json=as_json))

@@ -12,7 +12,7 @@ def completion(
         Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="The shell that is to read the script.")
     ],
 ) -> None:
-    """Print the completion script of a shell, to be read when it starts: eval "$(pallas completion bash)".
+    """Print the completion script of a shell. A shell reads it when it starts:  eval "$(pallas completion bash)".
 
     In fish: pallas completion fish | source. `pallas --install-completion` puts it into the shell's own files.
     """

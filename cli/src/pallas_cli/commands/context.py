@@ -109,7 +109,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show each address and secret that commands would use here, and where it comes from. Secrets are not printed."""
+    """Show what commands would use here, and where it comes from. Secrets are not printed."""
     from pallas_cli.context.show import show_context
     from pallas_cli.contexts import choose, setting
 

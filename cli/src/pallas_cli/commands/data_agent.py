@@ -32,7 +32,7 @@ def run(
     token: Token = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Register data agents with the pool and answer calls, until SIGTERM or Ctrl-C.
+    """Register data agents with the pool and answer calls. Ctrl-C or SIGTERM ends it.
 
     Limits of time and memory are enforced. Exit code 2 if the pool refuses the token or a registration.
     """

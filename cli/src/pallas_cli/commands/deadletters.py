@@ -35,7 +35,7 @@ def list_letters(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters: turn, reason, time, and whether the original message is still kept."""
+    """List dead letters: turn, reason, time, original kept or not."""
     from pallas_cli.deadletters.view import show_letters
 
     run_on(
@@ -72,7 +72,7 @@ def retry(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Submit the original message as a new turn and remove the dead letter. Exit code 1 if a retry failed."""
+    """Submit the original as a new turn; remove the dead letter. Exit code 1 if a retry failed."""
     from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
     from pallas_cli.keep_key import keep_key_if_any
     from pallas_cli.refused import WrongUsage

@@ -24,10 +24,10 @@ def doctor(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Check the programs, the data folder, ports, disk, broker, services, workers and team folders.
+    """Find out what is wrong with an installation.
 
-    It works on `pallas up` and, with a context or addresses in the environment, on any platform. Exit code 1 if
-    anything is wrong.
+    It checks the programs, the data folder, ports, disk, broker, services, workers and team folders: of `pallas up`
+    and, with a context or addresses in the environment, of any platform. Exit code 1 if anything is wrong.
     """
     from pallas_cli.doctor.examine import examine
 

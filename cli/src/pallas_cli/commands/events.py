@@ -68,7 +68,7 @@ def replay(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Publish recorded messages again on a separate subject, for a dashboard or consumer that missed them.
+    """Publish recorded messages again on a separate subject. It is for a dashboard or consumer that missed them.
 
     The body is unchanged. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time name the original.
     """

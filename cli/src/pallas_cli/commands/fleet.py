@@ -16,7 +16,7 @@ from pallas_cli.paging import After, Limit, Page
 if TYPE_CHECKING:
     from pallas_cli.fleet.calls import FleetCalls
 
-app = typer.Typer(no_args_is_help=True, help="The fleet: coding agents in workspaces of Coder, and their tasks.")
+app = typer.Typer(no_args_is_help=True, help="Coding agents in workspaces of Coder, and their tasks.")
 
 Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
 
@@ -87,7 +87,7 @@ def list_agents(
 def show(
     agent: Name, url: GatewayUrl = None, token: Token = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """Show a coding agent: status, role, project, spec, and what is known of a pull request."""
+    """Show a coding agent: status, role, project, spec. A pull request is shown if one is known."""
     from pallas_cli.fleet.show import show_agent
 
     if answer := _ask(url, token, data, as_json, "show_agent", agent_name=agent):
@@ -147,19 +147,21 @@ def stop(
 @app.command()
 def history(
     agent: Name,
-    page: Annotated[int, typer.Option(help="Page, counted from 1. The first has the latest tasks.")] = 1,
-    size: Annotated[int, typer.Option(help="Tasks on a page, at most 100.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of tasks.")] = 20,
+    after: After = None,
     url: GatewayUrl = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """List the tasks of a coding agent, the latest first."""
+    from pallas_cli.fleet.history import read_history
     from pallas_cli.fleet.show import show_history
+    from pallas_cli.waiting import shown
 
-    tool = "show_agent_task_history"
-    if answer := _ask(url, token, data, as_json, tool, agent_name=agent, page=page, page_size=size):
-        show_history(answer)
+    with shown("asking the fleet"):
+        answer = _run(url, token, data, lambda fleet: read_history(fleet, agent, limit, after))
+    show_history(answer, Page(limit, after), as_json=as_json)
 
 
 @app.command()
@@ -171,7 +173,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a coding agent with its workspace and history, also while it works."""
+    """Delete a coding agent with its workspace and history. It may be working."""
     from pallas_cli.plain_text import print_plain
 
     confirm(f"agent {agent} and everything in its workspace is deleted", yes=yes, as_json=as_json)
@@ -212,7 +214,7 @@ def watch(
     data: Data = DEFAULT_DATA,
     as_json: Annotated[bool, typer.Option("--json", help="Print one document a line.")] = False,
 ) -> None:
-    """Print statuses as they change, and the lines that coding agents write, until Ctrl-C.
+    """Print what coding agents write and how they change. Ctrl-C ends it.
 
     The lines come from the broker, for which an operator's seed is needed. Without it, statuses are printed.
     """

@@ -13,7 +13,7 @@ def init(
     python: Annotated[bool, typer.Option("--python", help="Add an agent written in Python.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a team folder that runs at once, without a key, and print how to run it."""
+    """Write a team folder that runs at once, without a key."""
     from pallas_cli.starting.init import write_team
 
     write_team(folder, python=python, as_json=as_json)

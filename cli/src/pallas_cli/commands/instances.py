@@ -11,9 +11,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(
-    no_args_is_help=True, help="Pallas instances that the console knows: their agents and the JWTs of their teams."
-)
+app = typer.Typer(no_args_is_help=True, help="Instances of Pallas at the console: agents, JWTs of teams.")
 
 TokenFile = Annotated[
     Path | None,
@@ -62,7 +60,7 @@ def create(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Create the entry of an instance by its registry, and provision its team."""
+    """Create the entry of an instance, and provision its team."""
     from pallas_cli.workspaces.instances import create_instance
 
     work = partial(create_instance, url=registry, name=name, team=team, token=_token(token_file), as_json=as_json)
@@ -79,7 +77,7 @@ def change(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Rename an instance, move it to another address, or replace the token that its agents want."""
+    """Change an instance: name, address, token of its agents."""
     from pallas_cli.workspaces.instances import change_instance
 
     token = _token(token_file)
@@ -89,7 +87,7 @@ def change(
 
 @app.command()
 def refresh(instance: Instance, url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Fetch the registry of an instance again, and show its agents."""
+    """Fetch an instance's registry again, and show its agents."""
     from pallas_cli.workspaces.instances import refresh_instance
 
     run_at_console(url, data, partial(refresh_instance, given=instance, as_json=as_json))
@@ -99,7 +97,7 @@ def refresh(instance: Instance, url: ConsoleUrl = None, data: Data = DEFAULT_DAT
 def delete(
     instance: Instance, yes: Yes = False, url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """Delete an instance: it is detached from all workspaces, and the JWT of its team becomes invalid."""
+    """Delete an instance. It is detached from all workspaces, and the JWT of its team becomes invalid."""
     from pallas_cli.workspaces.instances import delete_instance
 
     confirm(f"instance {instance} and its team are deleted", yes=yes, as_json=as_json)
@@ -110,7 +108,7 @@ def delete(
 def rotate(
     instance: Instance, yes: Yes = False, url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """Give the team of an instance a new JWT, to be revealed once. The previous one becomes invalid."""
+    """Give the team of an instance a new JWT. It can be revealed once. The previous one becomes invalid."""
     from pallas_cli.workspaces.instances import rotate_instance
 
     confirm(f"the current JWT of instance {instance} becomes invalid", yes=yes, as_json=as_json)
@@ -133,7 +131,7 @@ def reveal(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Reveal the JWT of an instance's team, once, as the YAML that its secrets file needs."""
+    """Reveal the JWT of an instance's team, once. It is YAML as the team's secrets file needs it."""
     from pallas_cli.workspaces.jwts import reveal, reveal_to_file
 
     if into is not None:
@@ -145,7 +143,7 @@ def reveal(
 
 @app.command()
 def provision_teams(url: ConsoleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Provision the teams of all instances, and print the new JWTs once. Exit code 1 if one cannot be provisioned."""
+    """Provision the teams of all instances. New JWTs are printed once. Exit code 1 if one cannot be provisioned."""
     from pallas_cli.workspaces.jwts import provision_teams
 
     run_at_console(url, data, partial(provision_teams, as_json=as_json))

@@ -70,7 +70,7 @@ def retire(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Retire a key: every JWT signed with it becomes invalid permanently."""
+    """Retire a key. Every JWT signed with it becomes invalid permanently."""
     from pallas_cli.admin.keys import retire_key
 
     confirm(f"every JWT signed with key {key} becomes invalid", yes=yes, as_json=as_json)

@@ -102,7 +102,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a library with its documents and memberships, and remove it from all tokens."""
+    """Delete a library with its documents and memberships. It is removed from all tokens."""
     from pallas_cli.admin.libraries import delete_library
 
     confirm(f"library {library!r} and its documents are deleted", yes=yes, as_json=as_json)
@@ -150,7 +150,7 @@ def revoke(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Take a role from a user, and remove the library from the user's tokens that needed the role."""
+    """Take a role from a user. The library is removed from the user's tokens that needed the role."""
     from pallas_cli.admin.libraries import revoke_role
 
     confirm(f"tokens of {user!r} that needed the role lose library {library!r}", yes=yes, as_json=as_json)
@@ -205,7 +205,7 @@ def demo(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Register the demo team at the console with a library, and write its JWT to the target of the link
+    """Register the demo team with a library. Its JWT is written to the target of the link
     `fastagent.secrets.yaml`.
 
     Nothing happens if the folder has no such link (the team then has its own secrets), or if the JWT in the file is

@@ -117,7 +117,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show a stored pipeline: signature, hash, and its source if it is yours."""
+    """Show a stored pipeline: signature, hash, and source if yours."""
     from pallas_cli.pipelines.stored import show_pipeline
 
     show_pipeline(_api(url, token, data), ref, mermaid=mermaid, svg=svg, as_json=as_json)
@@ -126,7 +126,7 @@ def show(
 @app.command()
 def history(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of executions.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="Go on where the previous list ended.")] = None,
+    after: After = None,
     url: Url = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,
@@ -135,7 +135,7 @@ def history(
     """List your past executions, the latest first."""
     from pallas_cli.pipelines.stored import show_history
 
-    show_history(_api(url, token, data), limit, cursor, as_json=as_json)
+    show_history(_api(url, token, data), limit, after, as_json=as_json)
 
 
 @app.command()

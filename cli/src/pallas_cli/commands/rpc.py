@@ -44,7 +44,7 @@ def rpc(
         bool, typer.Option("--json", help="Print the whole response on one line: result and meta.")
     ] = False,
 ) -> None:
-    """Call a function of an agent by JSON-RPC and print its result as JSON. Exit code 1 on an error."""
+    """Call a function of an agent by JSON-RPC and print its result. Exit code 1 on an error."""
     import json
     from uuid import uuid4
 

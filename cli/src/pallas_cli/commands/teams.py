@@ -15,7 +15,9 @@ app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWT
 
 Team = Annotated[
     str,
-    typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.", autocompletion=complete_registered_team),
+    typer.Argument(
+        metavar="TEAM", help="Id or name of the team, as `list` shows it.", autocompletion=complete_registered_team
+    ),
 ]
 
 
@@ -74,7 +76,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a team: its JWT becomes invalid, and the team cannot be restored."""
+    """Delete a team. Its JWT becomes invalid, and the team cannot be restored."""
     from pallas_cli.admin.teams import delete_team
 
     confirm(f"team {team} is deleted", yes=yes, as_json=as_json)

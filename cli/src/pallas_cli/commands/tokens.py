@@ -85,7 +85,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a token: it becomes invalid, and `list` goes on showing it as revoked."""
+    """Delete a token. It becomes invalid, and `list` goes on showing it as revoked."""
     from pallas_cli.admin.tokens import delete_token
 
     confirm(f"token {token} becomes invalid", yes=yes, as_json=as_json)

@@ -23,6 +23,7 @@ from pallas_cli.commands.turns_replay import replay
 from pallas_cli.completing import complete_turn
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.moments import is_moment
+from pallas_cli.paging import After
 from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
@@ -47,16 +48,17 @@ def list_turns(
     conversation: Conversation = None,
     task: Task = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
+    after: After = None,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List turns that wait or run, and turns with messages in the period."""
+    """List turns: those that wait or run, and those of the period."""
     from pallas_cli.turns.listing import filter_of, show_turns
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, as_json=as_json))
+    run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, after=after, as_json=as_json))
 
 
 @app.command()
@@ -69,7 +71,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show the timeline of one turn: wait, attempts, model and tool calls with their durations, outcome."""
+    """Show the timeline of one turn, with the duration of each step."""
     from pallas_cli.turns.show import show_turn
 
     run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
@@ -77,7 +79,7 @@ def show(
 
 @app.command()
 def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Draw the trace of one turn as a tree: queue, attempts, agents, model and tool calls."""
+    """Draw one turn as a tree of its steps. They are queue, attempts, agents, model and tool calls."""
     from pallas_cli.turns.tree import trace_turn
 
     run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
@@ -99,7 +101,7 @@ def cancel(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel turns that wait or run: one TURN, several, or all that match the options, after a confirmation."""
+    """Cancel turns that wait or run. One TURN, several, or all that match the options, after a confirmation."""
     from pallas_cli.turns.cancel import cancel as cancel_turn
     from pallas_cli.turns.many import cancel_many
     from pallas_cli.turns.selection import selection_of
@@ -131,7 +133,7 @@ def forget(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Erase the content of turns that have ended: one TURN, several, or all that match, after a confirmation.
+    """Erase the content of turns that have ended. One TURN, several, or all that match, after a confirmation.
 
     Exit code 1 if one of them still waits or runs: its content is not erased.
     """
@@ -186,7 +188,7 @@ app.command()(replay)
 
 @app.command("keep-key")
 def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Print the public key to which workers seal what failed turns were asked. Makes the pair unless it exists."""
+    """Print the public key with which failed requests are sealed. Makes the pair unless it exists."""
     from pallas_cli.keep_key import kept_seal_key
 
     public = kept_seal_key(data)
@@ -215,7 +217,7 @@ def reconcile(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """After a restore: list the turns that had not ended, decide about them, and release the hold.
+    """After a restore: decide about turns that had not ended. Without options they are listed.
 
     Until then no turn is executed. Each decision is stored in the log.
     """

@@ -48,7 +48,7 @@ def replay(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Execute ended turns again as new turns: one TURN, several, or all that match the options.
+    """Execute ended turns again as new turns. One TURN, several, or all that match the options.
 
     One TURN is followed, and Ctrl-C cancels the new turn. Many are executed again once each, however often the command
     is run. Exit code 1 if a new turn does not complete.

@@ -40,7 +40,7 @@ def create(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_j
 
 @app.command()
 def deactivate(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Deactivate a user: all tokens of the user are refused until `activate`."""
+    """Deactivate a user. All tokens of the user are refused until `activate`."""
     from pallas_cli.admin.users import set_active
 
     run_as_admin(url, data, partial(set_active, name=user, active=False, as_json=as_json))
@@ -56,7 +56,7 @@ def activate(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as
 
 @app.command()
 def scopes(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """List the libraries that a user's tokens may read: those that the user owns or manages."""
+    """List the libraries that a user's tokens may read. The user owns or manages them."""
     from pallas_cli.admin.users import show_scopes
 
     run_as_admin(url, data, partial(show_scopes, name=user, as_json=as_json))

@@ -78,7 +78,7 @@ def attach(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Attach teams to a workspace: they can read its libraries, and their agents can be picked in it."""
+    """Attach teams to a workspace. They can read its libraries, and their agents can be picked in it."""
     from pallas_cli.workspaces.spaces import attach_teams
 
     run_at_console(url, data, partial(attach_teams, given=workspace, teams=instances, as_json=as_json))

@@ -15,7 +15,7 @@ from pallas_cli.moments import moment_of, since_words
 from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, not_there
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import DeadLetter, DeadOriginal
 
@@ -44,7 +44,7 @@ async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | Non
     except Rejected as error:
         raise Refused(error.message) from error
     if found is None:
-        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows all dead letters")
+        raise not_there("dead letter", name, otherwise="; `pallas deadletters list` shows all dead letters")
     return found
 
 

@@ -69,17 +69,19 @@ def _server(url: str, said: dict[str, Any]) -> list[Finding]:
 async def _contents(bus: "Bus") -> AsyncIterator[Finding]:
     from pallas_bus.transport import kv
     from pallas_bus.transport.streams import stream_name
-    from pallas_contracts.catalog import AGENTS, BUCKETS, HEALTH, STREAMS, WORKERS
+    from pallas_contracts.catalog import AGENTS, BUCKETS, HEALTH, SHARDS, STREAMS, WORKERS
     from pallas_contracts.errors import PallasError
+    from pallas_contracts.shards import buckets_in, streams_in
 
     try:
         names = set(await _streams(bus))
-        missing = sorted({stream_name(each) for each in (*STREAMS, *BUCKETS)} - names)
+        streams, buckets = streams_in(STREAMS, bus.shards), buckets_in(BUCKETS, SHARDS, bus.shards)
+        missing = sorted({stream_name(each) for each in (*streams, *buckets)} - names)
         if missing:
             said = f"missing: {', '.join(missing)}"
             yield warning("streams", said, "each is made by the service that owns it: start that (docs/contracts.md)")
         else:
-            yield ok("streams", f"all {len(STREAMS)} streams and {len(BUCKETS)} buckets are there")
+            yield ok("streams", f"all {len(streams)} streams and {len(buckets)} buckets are there")
         if stream_name(AGENTS) in missing:
             return
         agents, workers = await kv.snapshot(bus, AGENTS), await kv.snapshot(bus, WORKERS)
@@ -89,8 +91,8 @@ async def _contents(bus: "Bus") -> AsyncIterator[Finding]:
         return
     yield _workers(len(workers))
     hosted = {key for presence in workers.values() for key in presence.agents}
-    ill = [f"{key} ({health[key].message or health[key].status})" for key in sorted(health) if _is_ill(health[key])]
-    alone = [key for key in sorted(agents) if key not in hosted and not _hosts_itself(key)]
+    ill = [f"{_name(key)} ({each.message or each.status})" for key, each in sorted(health.items()) if _is_ill(each)]
+    alone = [_name(key) for key in sorted(agents) if key not in hosted and not _hosts_itself(key)]
     yield _agents(len(agents), ill, alone)
 
 
@@ -107,6 +109,11 @@ def _workers(count: int) -> Finding:
     if count:
         return ok("workers", f"{count} host agents")
     return warning("workers", "none is there", "turns of team folders wait: start a worker, or `pallas up`")
+
+
+def _name(key: str) -> str:
+    """The agent as other commands name it: TEAM/NAME."""
+    return key.replace(".", "/")
 
 
 def _is_ill(health: Any) -> bool:

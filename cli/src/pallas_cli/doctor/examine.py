@@ -34,7 +34,7 @@ def examine(
         print_plain(plain_line(f"{_MARKS[each.state]}{each.check}: {each.said}"))
         if each.advice:
             print_plain(plain_line(f"          do: {each.advice}"))
-    print_plain("Nothing is wrong." if _fine(found) else f"{_count(found)} wrong.")
+    print_plain(_sum(found))
     return _fine(found)
 
 
@@ -42,9 +42,11 @@ def _fine(found: Sequence[Finding]) -> bool:
     return not any(each.state == "wrong" for each in found)
 
 
-def _count(found: Sequence[Finding]) -> str:
-    count = sum(each.state == "wrong" for each in found)
-    return "One thing is" if count == 1 else f"{count} things are"
+def _sum(found: Sequence[Finding]) -> str:
+    wrong_ones, warnings = (sum(each.state == state for each in found) for state in ("wrong", "warning"))
+    said = {0: "Nothing is wrong.", 1: "One thing is wrong."}.get(wrong_ones, f"{wrong_ones} things are wrong.")
+    more = {0: "", 1: " One warning."}.get(warnings, f" {warnings} warnings.")
+    return said + more
 
 
 async def _examined(

@@ -36,13 +36,15 @@ def show_agent(agent: Document) -> None:
         print_plain(f"    {line}")
 
 
-def show_history(answer: Document) -> None:
-    """A page of tasks, the latest first."""
+def show_history(answer: Document, page: Page, *, as_json: bool) -> None:
+    """A part of the tasks, the latest first."""
+    tasks = list(page.cut(answer["tasks"], lambda task: task["id"]))
+    if as_json:
+        print(json.dumps({**answer, "tasks": tasks}, indent=2, ensure_ascii=False))
+        return
     headers = ("created", "status", "source", "started", "ended", "id", "summary")
     keys = ("created_at", "status", "source", "started_at", "completed_at", "id", "summary")
-    _table(headers, [tuple(task[key] or "-" for key in keys) for task in answer["tasks"]], "tasks")
-    if answer["total_pages"] > 1 or (answer["total_count"] and not answer["tasks"]):
-        print_plain(f"page {answer['page']} of {answer['total_pages']}, {answer['total_count']} tasks")
+    _table(headers, [tuple(task[key] or "-" for key in keys) for task in tasks], "tasks")
 
 
 def show_projects(answer: Document) -> None:

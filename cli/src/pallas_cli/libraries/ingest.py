@@ -16,7 +16,7 @@ import httpx
 
 from pallas_cli.libraries.files import FoundFiles
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import NotReachable, Refused
+from pallas_cli.refused import Refused, not_reached
 
 AT_ONCE = 4
 TRIES = 4
@@ -121,8 +121,7 @@ async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -
         try:
             answer = await http.put(route, params=query, content=content)
         except httpx.HTTPError as error:
-            why = f"cannot be reached ({type(error).__name__}); --url and --data select another stack"
-            raise NotReachable(f"library-search at {target.url} {why}") from error
+            raise not_reached(f"library-search at {target.url}", error) from error
         if answer.status_code != 503 or left == 1:
             return _outcome(target, path, answer)
         await asyncio.sleep(float(answer.headers.get("retry-after", "1")))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pallas_cli.paging import WHOLE, Page
+from pallas_cli.paging import WHOLE, Page, say_more
 from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
 from pallas_cli.pipelines.programs import print_json, print_signature
 from pallas_cli.plain_table import print_table
@@ -26,9 +26,9 @@ def show_pipelines(api: PipelinesApi, *, page: Page = WHOLE, as_json: bool) -> N
         print_plain(plain_line(f"broken: {_name(each)}: {each['broken']}"), err=True)
 
 
-def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: bool) -> None:
-    """Print the past executions of the caller, the latest first."""
-    answer = api.get("history", limit=limit, cursor=cursor)
+def show_history(api: PipelinesApi, limit: int, after: str | None, *, as_json: bool) -> None:
+    """Print the past executions of the caller, the latest first. `after` is the service's name for a row: a cursor."""
+    answer = api.get("history", limit=limit, cursor=after)
     rows = [
         (
             each.get("executionId", ""),
@@ -41,8 +41,8 @@ def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: 
     ]
     headers = ("execution", "tool", "status", "started", "ms")
     _print_list(answer, headers, rows, nothing="no executions", as_json=as_json)
-    if not as_json and answer.get("cursor"):
-        print_plain(f"more: --cursor {answer['cursor']}", err=True)
+    if answer.get("cursor"):
+        say_more(answer["cursor"])
 
 
 def show_pipeline(api: PipelinesApi, ref: str, *, mermaid: bool, svg: Path | None, as_json: bool) -> None:

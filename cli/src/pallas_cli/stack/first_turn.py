@@ -20,7 +20,7 @@ _PLAIN_MESSAGE = "Hello, please introduce yourself in one sentence."
 
 
 async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str], *, demo: bool, library: bool) -> bool:
-    """Send a turn to `agent` (team and name), print its progress, and return whether it succeeded.
+    """Send a turn to `agent` (team and name), print it with its progress, and return whether it succeeded.
 
     The demo team is called by its short address, which an agent has while its name is unique. It searches its library
     if `library` is set.
@@ -32,6 +32,8 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
     await asyncio.to_thread(__import__, "pallas_mcp_calls.calls")
     print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nFirst turn, to {url}", style="bold", highlight=False)
+    for line in message.splitlines():
+        print_line(f"  > {line}", style="dim")
     since = monotonic()
     try:
         async with Conversation(url, tool) as conversation:

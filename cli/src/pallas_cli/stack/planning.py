@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pallas_cli.broker import log_shards
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
@@ -75,7 +76,14 @@ def make_plan(
 
 def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNats:
     agents = {team.name: team.agents for team in teams}
-    return EmbeddedNats(data / "nats", Seeds(data / SECRETS / "nats"), ports.nats, ports.nats_monitor, agents=agents)
+    return EmbeddedNats(
+        data / "nats",
+        Seeds(data / SECRETS / "nats"),
+        ports.nats,
+        ports.nats_monitor,
+        agents=agents,
+        shards=log_shards(),
+    )
 
 
 def _redis(data: Path, ports: Ports) -> EmbeddedRedis:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
+from pallas_cli.broker import DEFAULT_DATA
+from pallas_cli.contexts import active
 from pallas_cli.stack.plan import Plan
 from pallas_cli.team_folders import TeamSummary
 from pallas_cli.typed import typed
@@ -29,21 +31,21 @@ def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs:
 def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) -> None:
     """Print a few commands to try, on one line each so that they can be copied."""
     agent = next((agent for team in teams for agent in team.agents), "AGENT")
-    gateway = plan.gateway_urls[0]
+    here = _here(plan.data)
     steps = [
-        ("talk to an agent", f"{typed()} chat {agent} --url {gateway}"),
+        ("talk to an agent", f"{typed()} chat {agent}{here}"),
         ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
         ("check a team folder", f"{typed()} agents validate {teams[0].folder if teams else 'DIR'}"),
     ]
     if plan.demo_agents:
-        call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}' --url {gateway}"""
+        call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}'{here}"""
         steps.append(("call a data agent", f"{typed()} rpc {call}"))
     if plan.demo_agents and _PROGRAM.exists():
-        run = f"{_PROGRAM} --input symbol=AAPL --url {plan.pipelines_url}"
+        run = f"{_PROGRAM} --input symbol=AAPL{here}"
         steps.append(("run a pipeline", f"{typed()} pipelines run {run}"))
-    steps.append(("list coding agents", f"{typed()} fleet list --url {gateway}"))
+    steps.append(("list coding agents", f"{typed()} fleet list{here}"))
     if plan.auth is not None:
-        steps.append(("list teams and their workspaces", f"{typed()} teams list --data {plan.data}"))
+        steps.append(("list teams and their workspaces", f"{typed()} teams list{here}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
         console.print(f"  {what}:", style="dim")
@@ -54,9 +56,15 @@ def show_console(console: Console, url: str, link: str | None, data: Path) -> No
     """Print the address of the console, with a link that logs in once."""
     console.print("\nConsole, in a browser:", style="bold")
     console.print(f"  {link or url}", markup=False, highlight=False, soft_wrap=True)
-    another = f"  This link logs in once. Another one: {typed()} console --data {data}"
+    another = f"  This link logs in once. Another one: {typed()} console{_here(data)}"
     if link is not None:
         console.print(another, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _here(data: Path) -> str:
+    """The option by which commands find this stack; none if they find it by themselves from this folder."""
+    found = active() is None and data.absolute() == DEFAULT_DATA.absolute()
+    return "" if found else f" --data {data}"
 
 
 def show_end(console: Console) -> None:

@@ -82,11 +82,12 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
 
 def _fast_agent_workers(plan: Plan) -> Sequence[ProcessSpec]:
     """A worker for each folder with agents of fast-agent: at the broker, it is an agent-worker."""
+    gateways = ",".join(dict.fromkeys((*plan.gateway_urls, _public_url(plan))))
     return [
         service(
             plan,
             f"fast-agent-worker-{team}",
-            _always({"PALLAS_TEAMS": str(folder)}),
+            _always({"PALLAS_TEAMS": str(folder), "PALLAS_GATEWAY_URLS": gateways}),
             inherited=team_environment,
             python=str(plan.fast_agent_python),
             module="fast_agent_worker",

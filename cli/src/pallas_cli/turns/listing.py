@@ -1,18 +1,20 @@
 """Finds and lists turns."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
-from pallas_bus.history.turn_list import TurnFilter, find_turns
+from pallas_bus.history.turn_list import TurnFilter, find_turns, place_of
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_cli.costs.report import cost_text, document_of
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
+from pallas_cli.paging import say_more
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
@@ -87,14 +89,20 @@ def row_of(turn: TurnHistory, replay: TurnHistory | None = None) -> dict[str, An
     }
 
 
-async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
-    """Print the latest turns that match, newest last, and which of them were executed again."""
-    turns = await find_turns(bus, wanted, limit=limit)
+async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, after: str | None = None, as_json: bool) -> None:
+    """Print the latest turns that match, newest last, and which of them were executed again.
+
+    `after` is the first turn of the list before: those that were requested before it are printed.
+    """
+    if after is not None:
+        wanted = replace(wanted, before=place_of(await find_turn(bus, after)))
+    latest = await find_turns(bus, wanted, limit=limit + 1)
+    turns = latest[-limit:]
     found = await find_replays(bus, turns)
     spent = await for_each(turns, lambda turn: turn_spending(bus, turn.ref), at_once=_AT_ONCE)
     rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
-    if len(rows) == limit and rows[0]["requested_at"]:
-        print_plain(f"more: --until {rows[0]['requested_at']}", err=True)
+    if len(latest) > limit:
+        say_more(turns[0].turn_id)
     if as_json:
         print(
             json.dumps([{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)], indent=2)
@@ -130,5 +138,5 @@ async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:
     except Rejected as error:
         raise WrongUsage(error.message) from error
     if turn is None:
-        raise Refused(f"the log has no turn {turn_id!r}")
+        raise Refused(f"the log has no turn {turn_id!r}", word="not_found")
     return turn

@@ -33,7 +33,7 @@ async def show(bus: Bus, *, as_json: bool) -> None:
         return
     print_plain(_sentence(hold))
     if not turns:
-        print_plain("No turn of the backup is left without an outcome.")
+        print_plain("All turns have ended." if hold is None else "All turns of the backup have ended.")
         return
     headers = ("turn", "agent", "caller", "requested", "state", "decided", "had begun")
     print_table(headers, map(_cells, turns))
@@ -159,7 +159,7 @@ def _about(hold: Hold | None) -> dict[str, object] | None:
 
 def _sentence(hold: Hold | None) -> str:
     if hold is None:
-        return "No restore holds turns. These are all turns of the installation that have not ended."
+        return "No restore holds turns back. What follows is every turn of the installation that has not ended."
     if not hold.complete:
         return f"The restore of {hold.backup} has not finished: repeat it with --replace."
     if hold.active:

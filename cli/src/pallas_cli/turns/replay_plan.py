@@ -29,7 +29,7 @@ async def confirmed_plan(
         plan = await plan_replay(bus, turn_id, agent=agent, model=model, caller=OPERATOR, key=key)
     except (Conflict, NotFound, Rejected) as error:
         code = f"{error.code}: " if error.code in _WITH_CODE else ""
-        raise Refused(*(f"{code}{line}" for line in error.message.splitlines())) from error
+        raise Refused(*(f"{code}{line}" for line in error.message.splitlines()), word=error.code) from error
     try:
         plan.check(confirmed=confirmed)
     except Conflict as error:

@@ -26,7 +26,7 @@ def find_instance(api: AdminApi, given: str) -> Row:
     Raises:
         Refused: there is none, or several have this name.
     """
-    return _find(instances(api), given, "instance")
+    return find_row(instances(api), given, "instance")
 
 
 def find_workspace(api: AdminApi, given: str) -> Row:
@@ -35,10 +35,10 @@ def find_workspace(api: AdminApi, given: str) -> Row:
     Raises:
         Refused: there is none, or several have this name.
     """
-    return _find(workspaces(api), given, "workspace")
+    return find_row(workspaces(api), given, "workspace")
 
 
-def _find(rows: Sequence[Row], given: str, what: str) -> Row:
+def find_row(rows: Sequence[Row], given: str, what: str) -> Row:
     """By the id, else by the name; upper and lower case count only where several names differ in nothing else."""
     folded = given.casefold()
     found = (
@@ -47,7 +47,7 @@ def _find(rows: Sequence[Row], given: str, what: str) -> Row:
         or [row for row in rows if folded in (row["id"].casefold(), row["name"].casefold())]
     )
     if not found:
-        raise Refused(f"no {what} has the id or name {plain_line(given)!r}{_those_there(rows)}")
+        raise Refused(f"no {what} has the id or name {plain_line(given)!r}{_those_there(rows)}", word="not_found")
     if len(found) > 1:
         ids = ", ".join(row["id"] for row in found)
         raise Refused(f"several {what}s have the name {plain_line(given)!r}: {ids}")

@@ -1,5 +1,6 @@
 """AgentAPI (version 0.12) over one terminal: status, messages, keystrokes, events, uploads; errors as it words them."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -146,6 +147,7 @@ def _stream(terminal: Terminal, *wanted: str) -> Response:
     async def lines() -> AsyncGenerator[str]:
         async for name, data in terminal.events(*wanted):
             yield f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"
+            await asyncio.sleep(0)  # a client that is gone is noticed before the next of many events
 
     return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 

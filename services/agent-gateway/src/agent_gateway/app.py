@@ -46,6 +46,7 @@ from pallas_contracts.catalog import (
     PRESENCE_TTL,
     RESOLVE,
     SESSIONS,
+    SHARDS,
     STREAMS,
     TURN_LOG,
     TURN_OBJECTS,
@@ -148,7 +149,7 @@ def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     days[TURN_OBJECTS.name] = 1 + settings.content_seconds / _DAY
     return [
         replace(thing, max_age=days[thing.name] * _DAY) if isinstance(thing, Stream) and thing.name in days else thing
-        for thing in OWNED
+        for thing in (*OWNED, *((SHARDS,) if settings.log_shards > 1 else ()))
     ]
 
 
@@ -157,7 +158,12 @@ async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Proces
     url = settings.public_url or f"http://{settings.host}:{process.port}"
     while True:
         presence = GatewayPresence(
-            gateway=bus.instance, url=url, host=settings.host, ports=dict(ports.bound), at=utc_now()
+            gateway=bus.instance,
+            url=url,
+            host=settings.host,
+            ports=dict(ports.bound),
+            shards=bus.shards,
+            at=utc_now(),
         )
         await kv.put_nowait(bus, GATEWAYS, presence, gateway=bus.instance)
         with suppress(TimeoutError):

@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from mcp.server.transport_security import TransportSecuritySettings
-
 from data_pool.hosting.forget_silent import forget_silent
 from data_pool.hosting.heartbeats import Heartbeats
 from data_pool.hosting.host_agents import HostAgents
@@ -93,7 +91,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         )
         executor = await enter(turns)
         await executor.watch(DATA_TEAM)
-        leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM))
+        leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM, spare=True))
         process.probes.checks[STORED] = leaders.missing
         heartbeats = Heartbeats(bus, beats)
         links = Links(bus, http, settings.pool_networks)
@@ -114,15 +112,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         stack.push_async_callback(service.finish)
         await answer(bus, service, ASK_POOL, methods.ask)
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
-        serving = AgentHttp(methods, bearers, _security(settings))
+        hosts = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
+        serving = AgentHttp(methods, bearers, hosts)
         metrics.watch(lambda: serving.connected)
         yield Pool(serving, executor)
-
-
-def _security(settings: PoolSettings) -> TransportSecuritySettings:
-    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
-    if accepted is None:
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
-    )

@@ -108,7 +108,7 @@ class _Host:
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
         if self.settings.own_agents == "same-turn":
-            await adopt_agents(self.folder, self._loaded(), prepared, name)
+            await adopt_agents(self.folder, self._loaded(), prepared, name, self.settings.gateway_urls)
         data = closure_of(prepared, name)
         config = data[name]["config"]
         if config.model is None and agent.wanted_model is not None:

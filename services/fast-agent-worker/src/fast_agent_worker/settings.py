@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from pallas_executor.teams.settings import WorkerSettings
-from pallas_runtime.settings import Folders
+from pallas_runtime.settings import Folders, Names
 
 
 class FastAgentSettings(WorkerSettings):
@@ -22,6 +22,11 @@ class FastAgentSettings(WorkerSettings):
     )
     own_agents: Literal["same-turn", "gateway"] = Field(
         "same-turn", description="servers that are agents of the folder: called in the same turn, or over their address"
+    )
+
+    gateway_urls: Names = Field(
+        (),
+        description="base URLs of the gateways, with commas: a server at one of them may be an agent of the folder",
     )
 
     @field_validator("teams")

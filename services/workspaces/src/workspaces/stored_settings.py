@@ -11,7 +11,8 @@ from workspaces.settings import WorkspacesSettings
 from workspaces.tables import Setting
 
 _KEY = "global"
-_STORED = select(Setting.value).where(Setting.key == _KEY)
+STORED = select(Setting.value).where(Setting.key == _KEY)
+"""What was changed in the console."""
 HISTORY_SHARE, HISTORY_MESSAGES, HISTORY_BYTES = 0.7, 40, 200_000
 
 
@@ -28,8 +29,12 @@ def default_settings(settings: WorkspacesSettings) -> SettingsView:
 
 async def stored_settings(session: AsyncSession, defaults: SettingsView) -> SettingsView:
     """The settings that hold now."""
-    stored = await session.scalar(_STORED) or {}
-    known = {name: value for name, value in stored.items() if name in SettingsView.model_fields}
+    return settings_of(await session.scalar(STORED), defaults)
+
+
+def settings_of(stored: dict[str, Any] | None, defaults: SettingsView) -> SettingsView:
+    """The settings, of which these are stored."""
+    known = {name: value for name, value in (stored or {}).items() if name in SettingsView.model_fields}
     return SettingsView.model_validate({**defaults.model_dump(), **known})
 
 

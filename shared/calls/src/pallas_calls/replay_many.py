@@ -17,6 +17,7 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.places import placed
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.pace import Pace
@@ -134,6 +135,6 @@ class ManyReplays:
         """
 
         async def put() -> None:
-            await submit(self.bus, await offload_request(self.bus, request))
+            await submit(self.bus, await offload_request(self.bus, await placed(self.bus, request)))
 
         await retry_while_unavailable(put, "queue a replay", deadline=_PATIENCE, unless="queue_full")

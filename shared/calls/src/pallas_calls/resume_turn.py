@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
@@ -9,6 +10,7 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import TurnFound, Waiting, find_in_log, find_waiting
+from pallas_bus.turnlog.places import everywhere
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.submit_turn import not_relayed
 from pallas_contracts.turns import Principal
@@ -31,10 +33,14 @@ async def resume_turn(
 
     Retries without a deadline while the broker is unavailable. `progress` and `text`: whether the caller wants them.
     """
+    facts = {"turn": ref.turn_id}
+    if bus.shards > 1:
+        look = partial(_shard_of, bus, ref, caller)
+        ref = await retry_while_unavailable(look, "find the turn", deadline=None, facts=facts)
     feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress, text=text))
     try:
         found, waiting = await retry_while_unavailable(
-            lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts={"turn": ref.turn_id}
+            lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts=facts
         )
         while found is not None and not feed.ended and feed.position < found.seen:
             # The replica of the log that answered is behind the leader.
@@ -47,6 +53,15 @@ async def resume_turn(
         feeds.close(feed)
         return None
     return Resumed(feed, waiting)
+
+
+async def _shard_of(bus: Bus, ref: TurnRef, caller: Principal) -> TurnRef:
+    """The turn in the shard that has it, or in its team's present one if none has."""
+    refs = await everywhere(bus, ref)
+    for each in refs:
+        if await _find(bus, each, caller) != (None, None):
+            return each
+    return refs[0]
 
 
 async def _find(bus: Bus, ref: TurnRef, caller: Principal) -> tuple[TurnFound | None, Waiting | None]:

@@ -5,9 +5,10 @@ All turns of callers are made here, so that the limits of an agent hold for all 
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -18,6 +19,7 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
+from pallas_bus.turnlog.places import Places, check_shards, watch_places
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
@@ -26,10 +28,10 @@ from pallas_calls.admission.failed_agents import failed_to_start
 from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.turn_rates import TurnRates
-from pallas_calls.cancel_turn import cancel_turn
+from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
-from pallas_calls.keyed.join_turn import explain_cancel, join_turn
+from pallas_calls.keyed.join_turn import FIND_TIMEOUT, explain_cancel, join_turn
 from pallas_calls.keyed.leave_turn import leave_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
@@ -42,8 +44,11 @@ from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.costs import Allowance
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, TurnAsked, TurnRequested
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -60,6 +65,7 @@ class Calls:
     liveness: WorkerLiveness
     presences: Table[WorkerPresence]
     followers: Followers
+    places: Places
     metrics: CallMetrics
     draining: bool = False
 
@@ -72,6 +78,10 @@ class Calls:
         position = 0
         with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
             try:
+                placed = await self._placed(request)
+                if isinstance(placed, Refusal):
+                    return placed
+                request = placed
                 submitted = await self._submit_or_join(request, limits, observer)
                 if isinstance(submitted, Refusal):
                     return submitted
@@ -81,7 +91,7 @@ class Calls:
                 if observer.caller_left() and not self.draining:
                     self._leave(request, limits, position, observer)
                 raise
-        return await explain_cancel(self.bus, end) if request.digest is not None else end
+        return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
 
     async def call_child(
         self, request: TurnRequested, limits: Limits, observer: Observer, *, again: bool
@@ -94,6 +104,10 @@ class Calls:
         """
         position = 0
         try:
+            placed = await self._placed(request)
+            if isinstance(placed, Refusal):
+                return placed
+            request = placed
             submitted = await self._submit_or_join(request, limits, observer, first=not again)
             if isinstance(submitted, Refusal):
                 return submitted
@@ -119,8 +133,8 @@ class Calls:
             return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
 
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
-        """Cancel a turn for good, as `cancel_turn` does."""
-        await cancel_turn(self.bus, ref, reason, asked)
+        """Cancel a turn for good, as `cancel_by_id` does."""
+        await cancel_by_id(self.bus, ref, reason, asked)
 
     async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
         """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
@@ -130,16 +144,32 @@ class Calls:
         submitted = await cancel_key(self.bus, self.feeds, request, self.metrics.turns.ended)
         if isinstance(submitted, Refusal):
             return submitted
-        end = await self._follow(TurnRef.of(request), submitted.feed, None, Observer())
-        return await explain_cancel(self.bus, end)
+        end = await self._follow(submitted.feed.ref, submitted.feed, None, Observer())
+        return await explain_cancel(self.bus, submitted.feed.ref, end)
+
+    async def _placed(self, request: TurnRequested) -> TurnRequested | Refusal:
+        """The request with the shard of the log in which its turn is made, or was made before; or why it is refused."""
+        place, is_named = self.places.of(request.team), request.digest is not None
+        if self.leaders.lost:
+            refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_named else (place.shard,))]
+            if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
+                self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
+                return refused
+        if not is_named or self.places.table is None:
+            return self.places.anew(request)
+        try:
+            async with asyncio.timeout(FIND_TIMEOUT):
+                return await self.places.of_named(request)
+        except (TimeoutError, Unavailable) as error:
+            log.warning(
+                "cannot find the shard of a turn in time", extra={"turn": request.turn_id, "reason": str(error)}
+            )
+            return replace(not_confirmed(request), turn_id=None)
 
     async def _submit_or_join(
         self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
     ) -> Submitted | Refusal:
         """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
-        if self.leaders.lost:
-            self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
-            return refused
         if request.digest is None:
             return await self._submit(request, limits, observer)
         if not first and (found := await self._join(request, observer)) is not None:
@@ -178,7 +208,8 @@ class Calls:
             return admitted
         if admitted is not None:
             request = request.model_copy(update={"allowance": admitted})
-        entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)
+        caller = request.principal.token
+        entering = self.admission.positions.entering(request.team, request.agent, caller, request.shard)
         with self.metrics.in_flight.track_inprogress(), entering:
             await observer.on_admitted()
             return await submit_turn(self.bus, self.feeds, request, text=observer.text)
@@ -228,7 +259,7 @@ class Calls:
         if queued is None:
             return nullcontext()
         caller = queued.request.principal.token
-        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
+        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
 
     def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
         """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
@@ -242,7 +273,7 @@ class Calls:
             self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
-        await self.cancel(TurnRef.of(request), reason, request)
+        await cancel_turn(self.bus, TurnRef.of(request), reason, request)
         await self.withdraw(request, position)
 
     async def withdraw(self, request: TurnRequested, position: int) -> None:
@@ -297,8 +328,10 @@ async def make_calls(
 
     `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
     """
+    await check_shards(bus)
     async with (
-        watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
+        watch_leaders(bus, TURN_QUEUE, TURN_LOG, spare=True) as leaders,
+        watch_places(bus) as places,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
@@ -306,4 +339,4 @@ async def make_calls(
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
         admission = AdmitTurn(QueuePositions(bus), rates, budgets)
-        yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, metrics)
+        yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)

@@ -33,9 +33,10 @@ class Template:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile(
-            "^" + _FIELD.sub(r"(?P<\1>[^.]+)", re.escape(self.text).replace(r"\{", "{").replace(r"\}", "}")) + "$"
+        text = (
+            re.escape(self.text).replace(r"\{", "{").replace(r"\}", "}").replace("pallas\\.v1", r"pallas\.(?:v1|s\d+)")
         )
+        return re.compile("^" + _FIELD.sub(r"(?P<\1>[^.]+)", text) + "$")
 
     def subject(self, **ids: str) -> str:
         """Build a subject.
@@ -55,7 +56,7 @@ class Template:
         return self.text.format(**{name: known.get(name, "*") for name in self.fields})
 
     def parse(self, subject: str) -> dict[str, str] | None:
-        """Return the ids in `subject`, or None when it is not of this template."""
+        """Return the ids in `subject`, of any shard, or None when it is not of this template."""
         found = self._pattern.match(subject)
         return found.groupdict() if found else None
 
@@ -85,7 +86,7 @@ class Stream:
 
     `owner` declares it; every other service waits until it exists. `live` is the prefix under which stored messages are
     republished. `removers` may remove messages from it, `counters` may ask how many there are. `saved` says when a
-    backup saves it.
+    backup saves it. `sharded`: there is one in each shard (docs/adr/0029).
     """
 
     name: str
@@ -101,6 +102,7 @@ class Stream:
     removers: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     saved: Saved = Saved.BEHIND
+    sharded: bool = False
 
 
 @dataclass(frozen=True)

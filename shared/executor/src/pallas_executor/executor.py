@@ -16,16 +16,19 @@ from pallas_bus.transport import ask, kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_bus.turnlog.content.sealed import SealKey
 from pallas_bus.turnlog.heartbeats import send_heartbeats
+from pallas_bus.turnlog.places import check_shards
 from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.bounds import MANY, line
-from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
+from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, SHARDS, STAY, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
+from pallas_contracts.shards import TeamShard
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.hold import Holding, watch_holds
@@ -81,6 +84,8 @@ class Executor:
     _watched: set[str] = field(default_factory=set[str])
     _answered: set[str] = field(default_factory=set[str])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    places: dict[str, kv.Table[TeamShard]] = field(default_factory=dict[str, "kv.Table[TeamShard]"])
+    _pulling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.puller = TurnPuller(self.bus, self._room, self.take, self.pull_seconds)
@@ -100,10 +105,39 @@ class Executor:
         self.agents |= {hosted.key: hosted for hosted in agents if hosted.key in self.agents}
 
     async def watch(self, team: str) -> None:
-        """Subscribe to claims and cancels of a team's turns."""
+        """Subscribe to claims and cancels of a team's turns, and to the shards in which the team is."""
         if team not in self._watched:
             await self._watching.enter_async_context(watch_claims(self.bus, self.running.on_claim, team=team))
             self._watched.add(team)
+            if self.bus.shards > 1 and team not in STAY:
+                table = await self._watching.enter_async_context(kv.watch(self.bus, SHARDS, team=team))
+                await table.synced.wait()
+                self.places[team] = table
+                table.on_change(lambda _key, _value: self._moved(team))
+
+    def _moved(self, team: str) -> None:
+        async def pull() -> None:
+            for hosted in [it for key, it in self.agents.items() if key.startswith(f"{team}.")]:
+                await self._pull(hosted)
+
+        self.bus.spawn(retry_while_unavailable(pull, "pull from other shards", deadline=None))
+
+    def _shards(self, team: str) -> frozenset[int]:
+        """The shards in whose queues there may be turns of a team."""
+        place = self.places[team].get(team) if team in self.places else None
+        return frozenset(place.shards) if place is not None else frozenset({0})
+
+    async def _pull(self, hosted: HostedAgent) -> None:
+        """Pull the turns of an agent from the queues in which there may be any, and from no others."""
+        key, limit = hosted.key, hosted.definition.limits.max_concurrency
+        async with self._pulling:
+            wanted = self._shards(hosted.definition.team) if key in self.agents else frozenset[int]()
+            for shard in sorted(wanted):
+                await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit, shard=shard)
+                if shard not in self.puller.shards(key):
+                    await self.puller.add(key, *hosted.names, shard)
+            for shard in self.puller.shards(key) - wanted:
+                await self.puller.remove(key, shard)
 
     async def host(self, team: str, agents: Sequence[HostedAgent]) -> None:
         """Execute the turns of these agents, and of no others of the team.
@@ -128,19 +162,17 @@ class Executor:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        key, definition = hosted.key, hosted.definition
-        self.agents[key] = hosted
-        self.metrics.agents.changed(key, hosted)
-        limit = definition.limits.max_concurrency
-        await ensure_consumer(self.bus, definition.team, definition.agent, max_concurrency=limit)
-        if key not in self.puller:
-            await self.puller.add(key, definition.team, definition.agent)
+        self.agents[hosted.key] = hosted
+        self.metrics.agents.changed(hosted.key, hosted)
+        await self._pull(hosted)
         self.presence_changed.set()
 
     async def remove(self, key: str) -> None:
         """Execute no more turns of an agent; turns that run go on."""
-        await self.puller.remove(key)
-        if self.agents.pop(key, None) is not None:
+        async with self._pulling:
+            await self.puller.remove(key)
+            hosted = self.agents.pop(key, None)
+        if hosted is not None:
             self.metrics.agents.changed(key, None)
             self.presence_changed.set()
 
@@ -214,6 +246,7 @@ class Executor:
                 troubles=dict(islice(troubles.agents().items(), MANY)),
                 stdio={key: why and line(why) for key, why in stdio},
                 held=held and line(held),
+                shards=self.bus.shards,
                 at=utc_now(),
             )
             await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)
@@ -242,6 +275,7 @@ async def execute_turns(
     and kept for as long as their agents say. A pull request, of which each agent has one, waits for `pull_seconds` at
     the broker. With `hold` no turn is taken, and neither while a restore holds them.
     """
+    await check_shards(bus)
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, content_seconds, metrics)
     keep = KeepFailed(bus, keep_key)

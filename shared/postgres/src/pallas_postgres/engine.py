@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_connection
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pallas_contracts.errors import Unavailable
@@ -142,17 +142,18 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
 
 
 @asynccontextmanager
-async def asking(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
-    """A session without a transaction, with a third of the messages of `reading`.
+async def autocommit(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
+    """A connection on which each statement is a transaction, with a third of the messages of `reading` or `writing`.
 
-    Each statement is for itself: it sees what is committed when it begins.
+    Each statement sees what is committed when it begins.
 
     Raises:
-        Unavailable: Postgres cannot be used right now.
+        Unavailable: Postgres cannot be used right now. It is unknown whether a statement that changes something was
+            committed.
     """
-    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
-        await session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-        yield session
+    async with postgres_errors(), engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        yield connection
 
 
 @asynccontextmanager

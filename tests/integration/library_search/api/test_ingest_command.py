@@ -85,7 +85,7 @@ async def test_an_error_that_prevents_ingest_is_reported_in_one_line(
     unknown = await pallas.refused(*ingest, "nowhere", "--url", search.base)
     assert unknown == ["pallas: there is no library 'nowhere'"]
     [away] = await pallas.refused(*ingest, "x", "--url", f"http://127.0.0.1:{free_port()}", code=3)
-    assert "cannot be reached (ConnectError); --url and --data select another stack" in away
+    assert "cannot be reached: no connection; is `pallas up` running?" in away
     pallas.environ["PALLAS_ADMIN_PASSWORD"] = "wrong"
     wrong = await pallas.refused(*ingest, "x", "--url", search.base)
     assert wrong == ["pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)"]

@@ -49,14 +49,14 @@ async def test_a_wrong_password_is_reported_in_one_line_without_repeating_it(pal
 @pytest.mark.parametrize(
     ("url", "error"),
     [
-        ("http://127.0.0.1:1", "ConnectError"),
-        ("127.0.0.1", "UnsupportedProtocol"),
-        ("http://host:port", "InvalidURL"),
+        ("http://127.0.0.1:1", "no connection"),
+        ("127.0.0.1", "the address is not valid"),
+        ("http://host:port", "the address is not valid"),
     ],
 )
 async def test_an_unreachable_service_is_reported_in_one_line(pallas: Pallas, url: str, error: str) -> None:
     assert await pallas.refused("users", "list", "--url", url, code=3) == [
-        f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
+        f"pallas: team-lifecycle at {url} cannot be reached: {error}; is `pallas up` running? "
         "(--url and --data select another stack)"
     ]
 
@@ -71,7 +71,7 @@ async def test_the_url_of_another_service_is_reported(pallas: Pallas) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a b", "é"])
 async def test_an_invalid_id_is_refused_by_every_command(pallas: Pallas, name: str) -> None:
-    for words in (("users", "deactivate", name), ("libraries", "delete", name, "--yes"), ("teams", "show", name)):
+    for words in (("users", "deactivate", name), ("libraries", "delete", name, "--yes")):
         assert await pallas.refused(*words) == [f"pallas: {name!r} is not a valid name or id"]
 
 

@@ -75,6 +75,18 @@ async def test_workspaces_are_replaced_and_only_the_option_none_removes_all(
     assert result.out == f"Team {team} can read nothing: it is paused.\n"
 
 
+async def test_a_team_can_be_named_by_its_name_if_only_one_has_it(pallas: Pallas, lifecycle: Lifecycle) -> None:
+    team, _ = await lifecycle.team()
+    assert (await pallas.done("teams", "show", "kottos", "--json")).json["id"] == team
+    assert await pallas.refused("teams", "show", "Mentor") == [
+        "pallas: no team has the id or name 'Mentor'; there are: Kottos"
+    ]
+    other, _ = await lifecycle.team()
+    [several] = await pallas.refused("teams", "delete", "Kottos", "--yes")
+    assert several.startswith("pallas: several teams have the name 'Kottos': ")
+    assert {team, other} == set(several.rpartition(": ")[2].split(", "))
+
+
 async def test_a_deleted_team_is_listed_as_deleted_and_cannot_be_changed(pallas: Pallas, lifecycle: Lifecycle) -> None:
     team, _ = await lifecycle.team("[red]Kottos :smile:")
     await lifecycle.attach(team, "ws_a", "ws_b")

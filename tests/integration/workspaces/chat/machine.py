@@ -26,8 +26,8 @@ from pallas_contracts.errors import Conflict, Denied
 from workspaces.agents.start import Agents
 from workspaces.answers import SettingsView
 from workspaces.chat.choosing import Wanted
+from workspaces.chat.model import NewMessage
 from workspaces.chat.room import Chat, open_chat
-from workspaces.chat.sending import NewMessage
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.tables import AgentConnection, Assignment, ChatMessage, Conversation, PallasInstance, Workspace

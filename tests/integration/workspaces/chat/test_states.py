@@ -18,7 +18,7 @@ from tests.workspaces_world.agent import an_agent
 
 from pallas_postgres.engine import open_engine
 from workspaces.agents.start import open_agents
-from workspaces.chat import leases, runner, sending
+from workspaces.chat import leases, runner, storing
 from workspaces.chat.model import LEASE
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
@@ -77,7 +77,7 @@ def a_stage(database: str) -> Generator[Stage]:
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost replica is noticed within half a second."""
-    for module in (leases, sending):
+    for module in (leases, storing):
         monkeypatch.setattr(module, "LEASE", LEASE / 4)
     monkeypatch.setattr(runner, "TICK_SECONDS", 0.05)
 

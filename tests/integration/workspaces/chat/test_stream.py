@@ -11,6 +11,7 @@ from tests.waiting import soon
 from tests.workspaces_world.agent import Agent
 
 from pallas_postgres.engine import writing
+from workspaces.answers import ConversationView
 from workspaces.chat import reading
 from workspaces.chat.locking import lock_conversation
 from workspaces.tables import REVISIONS, ChatMessage
@@ -130,7 +131,9 @@ async def test_other_tabs_hear_of_conversations(lab: Lab, talk: Talk, harper: Ag
         await talk.send("A question")
         await stream.until("conversation", id=talk.conversation, title="A question", answering=True)
         await (await harper.next()).answer("1")
-        await stream.until("conversation", id=talk.conversation, answering=False)
+        told = await stream.until("conversation", id=talk.conversation, answering=False)
+        stored = (await talk.page())["conversation"]
+        assert ConversationView.model_validate(told.data) == ConversationView.model_validate(stored)
         await talk.http.patch(f"{API}/conversations/{talk.conversation}", json={"title": "Another title"})
         await stream.until("conversation", title="Another title")
         await talk.http.delete(f"{API}/conversations/{talk.conversation}")

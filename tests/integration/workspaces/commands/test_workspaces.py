@@ -79,7 +79,7 @@ async def test_bad_words_are_reported_in_one_line(pallas: Pallas, world: World) 
 
 async def test_another_address_is_reported(pallas: Pallas, world: World) -> None:
     assert await pallas.refused("workspaces", "list", "--url", "http://127.0.0.1:1", code=3) == [
-        "pallas: the console at http://127.0.0.1:1 cannot be reached (ConnectError); is `pallas up` running? "
+        "pallas: the console at http://127.0.0.1:1 cannot be reached: no connection; is `pallas up` running? "
         "(--url and --data select another stack)"
     ]
     for url in (world.mnemosyne.base, world.registry.base):

@@ -1,9 +1,11 @@
-// Forms for questions of agents, and colours for code. Run by node --test, and by test_console_functions.py.
+// Forms for questions of agents, drafts, which agents come first, and colours for code. Run by node --test, and by test_console_functions.py.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const console_ = new URL("../../../../services/workspaces/src/workspaces/console/", import.meta.url);
 const { contentOf, faultOf, fieldsOf } = await import(`${console_}chat/fields.js`);
+const { faultOfPaste } = await import(`${console_}chat/drafts.js`);
+const { fewOf, worstOf } = await import(`${console_}parts/worst.js`);
 const { highlighted } = await import(`${console_}text/highlight.js`);
 
 const schema = {
@@ -53,4 +55,16 @@ test("code is escaped whatever its colours", () => {
     '<span class="c-keyword">if</span> <span class="c-string">"&lt;b>"</span> <span class="c-comment"># &lt;c></span>');
   assert.equal(highlighted("x = 'unfinished <b>", "js", escape), "x = <span class=\"c-string\">'unfinished &lt;b></span>");
   assert.equal(highlighted("constructor < 1", "constructor", escape), "constructor &lt; 1");
+});
+
+test("a text that could not be sent cannot be pasted", () => {
+  assert.equal(faultOfPaste("a".repeat(100_000), "b".repeat(100_000)), "");
+  assert.match(faultOfPaste("a", "b".repeat(200_000)), /would have 200,001 characters; it may have 200,000/);
+});
+
+test("agents that are not well come first where not all are shown", () => {
+  const agents = ["ok", "unknown", "degraded", "ok", "error"].map((status, id) => ({ id, health: { status } }));
+  assert.deepEqual(fewOf([...agents, { id: 5, health: null }], 3).map((each) => each.id), [4, 2, 1]);
+  assert.deepEqual(fewOf(agents, 5).map((each) => each.id), [0, 1, 2, 3, 4]);
+  assert.ok(worstOf(agents) < worstOf(agents.slice(0, 4)));
 });

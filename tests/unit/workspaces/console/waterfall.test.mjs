@@ -4,6 +4,7 @@ import { test } from "node:test";
 
 const parts = new URL("../../../../services/workspaces/src/workspaces/console/parts/waterfall/", import.meta.url);
 const { allCollapsed, collapsedAtFirst, grafted, rowsOf } = await import(`${parts}tree.js`);
+const { iconOf } = await import(`${parts}kinds.js`);
 const { reactionTo } = await import(`${parts}keys.js`);
 const { lengthOf, place, selected, ticks, wholeRange, zoomed } = await import(`${parts}scale.js`);
 const { stretches } = await import(`${parts}strip.js`);
@@ -179,4 +180,10 @@ test("the turn of a sub-agent is drawn inside the bar that called it", () => {
   ]);
   assert.equal(new Set(all.map((each) => each.id)).size, all.length);
   assert.ok(all.slice(1).every((each) => each.id < 0));
+});
+
+test("an outcome shows how the turn ended", () => {
+  const outcome = (what, failed = false) => iconOf(bar("outcome", 1, null, { what, failed }));
+  assert.deepEqual([outcome("completed"), outcome("failed (timeout)", true), outcome("cancelled")], ["circle-check", "circle-alert", "circle-x"]);
+  assert.equal(iconOf(bar("tool", 1, 1, { failed: true })), "wrench");
 });

@@ -3,8 +3,6 @@
 import asyncio
 from functools import partial
 
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -14,6 +12,7 @@ from data_pool.methods import AgentMethods
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.http.bearers import Bearers, bearer_of
+from pallas_runtime.http.hosts import AcceptedHosts
 from pallas_runtime.http.problems import problem
 
 PATH = "/rpc"
@@ -22,10 +21,10 @@ PATH = "/rpc"
 class AgentHttp:
     """The ASGI application."""
 
-    def __init__(self, methods: AgentMethods, bearers: Bearers, security: TransportSecuritySettings) -> None:
+    def __init__(self, methods: AgentMethods, bearers: Bearers, hosts: AcceptedHosts | None) -> None:
         self._methods = methods
         self._bearers = bearers
-        self._security = TransportSecurityMiddleware(security)
+        self._hosts = hosts
         self._sockets = set[AgentSocket]()
         self._stopping = False
 
@@ -61,8 +60,7 @@ class AgentHttp:
         if socket.url.path.rstrip("/") != PATH:
             return _refusal(socket.scope)
         # Browsers send an Origin, and let any page open a WebSocket.
-        checked = Request({**socket.scope, "type": "http", "method": "GET"})
-        if (refused := await self._security.validate_request(checked)) is not None:
+        if self._hosts and (refused := self._hosts.refusal(socket.headers)) is not None:
             return refused
         try:
             bearer = self._bearers.check_bearer(bearer_of(socket.scope["headers"]))

@@ -9,7 +9,6 @@ import httpx2
 from data_pool.reaching.endpoint import EndpointLink
 from data_pool.reaching.guard import Network
 from data_pool.reaching.link import Link
-from data_pool.reaching.mcp_endpoint import McpLink
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.data_agents import Endpoint
@@ -39,9 +38,15 @@ class Links:
             del self._endpoints[agent]
             self.bus.spawn(link.close())
         if endpoint is not None:
-            url = endpoint.url
-            made = McpLink(url, self.networks) if endpoint.protocol == "mcp" else EndpointLink(self.http, url)
-            self._endpoints[agent] = (endpoint, made)
+            self._endpoints[agent] = (endpoint, self._link_to(endpoint))
+
+    def _link_to(self, endpoint: Endpoint) -> Link:
+        if endpoint.protocol != "mcp":
+            return EndpointLink(self.http, endpoint.url)
+        # The SDK takes longer to import than all else of the service.
+        from data_pool.reaching.mcp_endpoint import McpLink
+
+        return McpLink(endpoint.url, self.networks)
 
     def connect(self, agent: str, link: SocketLink) -> None:
         """The agent is called over this WebSocket from now on. Others that have it finish their calls and stand by."""

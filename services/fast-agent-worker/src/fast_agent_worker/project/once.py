@@ -11,11 +11,15 @@ from importlib import metadata
 from typing import Any
 
 import httpcore2
+from fast_agent.agents.llm_agent import LlmAgent
+from fast_agent.agents.mcp_agent import McpAgent
 from fast_agent.core.logging.logger import Logger
-from fast_agent.mcp import client_callback_runtime
+from fast_agent.mcp import client_callback_runtime, client_gateway
 from fast_agent.ui.console_display import ConsoleDisplay
 
 from fast_agent_worker.project.models import share_connections
+from fast_agent_worker.project.shorter import shorten
+from fast_agent_worker.project.transport import over_aiohttp
 
 _MODELS = 64
 """Models of which the factory is kept: those of the agents, and some that turns are replayed with."""
@@ -29,11 +33,15 @@ def make_once() -> None:
     - The version of fast-agent, which is read from a file for each call of a tool.
     - The theme of the terminal, which each agent looks for three times. There is no terminal.
     - Log events below a warning. Each is a task and an entry of a queue, and none is printed.
+    - What a terminal would show of an answer.
     """
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
     client_callback_runtime.__dict__["version"] = cache(metadata.version)
     ConsoleDisplay._apply_console_theme = _nothing
     Logger.event = _printed_only(Logger.event)
+    LlmAgent.show_assistant_message = McpAgent.show_assistant_message = _show_nothing
+    client_gateway._managed_http_transport_context = over_aiohttp(client_gateway._managed_http_transport_context)
+    shorten()
 
 
 def factory_once(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +61,10 @@ def factory_once(make: Callable[..., Any]) -> Callable[..., Any]:
 
 def _nothing(self: ConsoleDisplay) -> None:
     """Leave the terminal as it is."""
+
+
+async def _show_nothing(self: LlmAgent, message: Any, *_arguments: Any, **_options: Any) -> None:
+    """There is no terminal."""
 
 
 def _printed_only(event: Callable[..., None]) -> Callable[..., None]:

@@ -19,7 +19,11 @@ _ASKED = {"role", "content", "tool_calls", "tool_results"}
 
 
 def basis_of(agent: str, made_of: str, model: str, messages: Sequence[PromptMessageExtended]) -> str:
-    """What is asked of a model: by which agent, of what that is made, and the last message."""
+    """What is asked of a model: by which agent, of what that is made, and the last message.
+
+    The messages before it are not compared, because no attempt has others: they are the caller's history, which is a
+    part of the turn's request, answers that the journal has, and the messages of a card, which the agent is made of.
+    """
     last = messages[-1].model_dump_json(include=_ASKED) if messages else ""
     return f"{agent} {_digest(made_of, model, last)}"
 
@@ -28,7 +32,8 @@ def made_of(data: Any) -> str:
     """A digest of what an agent of a project is made of. A turn does not go on from the journal of another one."""
     config = data["config"]
     members = [data.get(key) for key in ("child_agents", "sequence", "fan_out", "fan_in", "generator", "evaluator")]
-    return _digest(data["type"], config.name, config.instruction, config.model, config.servers, members)
+    messages = [path.read_bytes() for path in data.get("message_files") or () if path.is_file()]
+    return _digest(data["type"], config.name, config.instruction, config.model, config.servers, members, messages)
 
 
 class AgentJournal:

@@ -12,7 +12,7 @@ from health_monitor.judging.needs import Needs, model_key
 from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, Trouble, WorkerPresence
 from pallas_contracts.health import HealthStatus, ProbeResult
 
-NO_WORKER = "no worker is running; starts on the next turn"
+NO_WORKER = "no worker is running; its turns wait for one"
 NO_POOL = "no data-pool can reach it; its turns wait"
 
 _SEVERITY = {"degraded": 1, "error": 2}

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 from starlette.applications import Starlette
@@ -25,6 +24,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body
+from pallas_runtime.http.hosts import AcceptedHosts
 from pallas_runtime.http.under_way import UnderWay
 from pallas_runtime.logs import log_context
 from pallas_runtime.probes import Probes
@@ -75,7 +75,7 @@ class PipelinesHttp:
         routes: Sequence[Route],
         identities: Identities,
         rates: Rates,
-        security: TransportSecuritySettings,
+        hosts: AcceptedHosts | None,
         probes: Probes,
         metrics: RequestMetrics,
         streams: set[asyncio.Task[None]],
@@ -83,7 +83,7 @@ class PipelinesHttp:
         self._routed = _routed(routes)
         self._identities = identities
         self._rates = rates
-        self._security = TransportSecurityMiddleware(security)
+        self._hosts = hosts
         self._probes = probes
         self._metrics = metrics
         self._streams = streams
@@ -177,7 +177,7 @@ class PipelinesHttp:
         """
         if self._under_way.stopping:
             raise Refused(503, "ShuttingDown", "The service is shutting down.", retry_after=1)
-        if (wrong := await self._security.validate_request(Request(scope))) is not None:
+        if self._hosts and (wrong := self._hosts.refusal(Headers(scope=scope))) is not None:
             raise Refused(wrong.status_code, "Forbidden", bytes(wrong.body).decode())
         address = scope["client"][0] if scope.get("client") else "unknown"
         uses_up = scope["method"] == "POST" and scope["path"].endswith(_EXECUTING)

@@ -1,6 +1,5 @@
 """Makes the application from its parts."""
 
-from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import Counter
 
 from pallas_runtime.http.bearers import Bearers
@@ -46,17 +45,8 @@ def make_http(
         ],
         Identities(scopes, bearers),
         Rates(settings.pipeline_rate, settings.pipeline_burst),
-        _security(settings),
+        accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins),
         probes,
         RequestMetrics(requests, turns.key.conversation),
         executions.streams,
-    )
-
-
-def _security(settings: PipelinesSettings) -> TransportSecuritySettings:
-    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
-    if accepted is None:
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
     )

@@ -77,7 +77,7 @@ class Execution:
     @property
     def ref(self) -> TurnRef:
         """The turn."""
-        return TurnRef(**_IDS, turn_id=self.id)
+        return TurnRef(PIPELINES_TEAM, CONSTELLATION, self.id)
 
     @property
     def caller(self) -> str:
@@ -197,7 +197,7 @@ class Executions:
         unknown = NotFound(f"Execution {execution_id[:100]!r} not found", code="not_found")
         if not is_token(execution_id):
             raise unknown
-        ref = TurnRef(**_IDS, turn_id=execution_id)
+        ref = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id)
         wanted = self._wanted(caller, None)
         claims = [each async for each in read(self.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))]
         found = [each for each in map(wanted.execution, claims) if each is not None]

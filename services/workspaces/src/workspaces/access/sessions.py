@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_postgres.engine import postgres_errors
+from pallas_postgres.engine import autocommit, postgres_errors
 from workspaces.live.hub import Hub
 from workspaces.tables import Session
 
@@ -63,8 +63,7 @@ class Sessions:
         """The session of a cookie, which lives on from now."""
         if not token or len(token) > _LONGEST:
             return None
-        async with postgres_errors(), self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="AUTOCOMMIT")
+        async with autocommit(self._engine) as connection:
             found = (await connection.execute(_FOUND, {"of": digest_of(token)})).one_or_none()
             if found is None:
                 return None

@@ -1,23 +1,30 @@
 """Where agents are, and which bearer they get: that of their instance, else the one of the settings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import bindparam, select
+from sqlalchemy import Row, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
-from pallas_postgres.engine import asking
+from pallas_postgres.engine import autocommit
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
 
-_ONE = select(PallasInstance.agents, PallasInstance.agent_token_encrypted).where(
-    PallasInstance.id == bindparam("instance")
-)
+_ALL = select(PallasInstance.id, PallasInstance.name, PallasInstance.agents, PallasInstance.agent_token_encrypted)
+_ONE = _ALL.where(PallasInstance.id == bindparam("instance"))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an agent is, as its registry says, and the encrypted token of its instance."""
+
+    url: str
+    sealed: str | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,8 @@ class Targets:
         Raises:
             Unavailable: Postgres is not there.
         """
-        async with asking(self._engine) as session:
-            rows = (await session.scalars(select(PallasInstance))).all()
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(_ALL)).all()
         return [agent for row in rows for agent in self._agents(row)]
 
     async def target_of(self, instance_id: str, server_id: str) -> Target:
@@ -66,14 +73,22 @@ class Targets:
             PallasError: the instance's token cannot be read.
             Unavailable: Postgres is not there.
         """
-        async with asking(self._engine) as session:
-            row = (await session.execute(_ONE, {"instance": instance_id})).one_or_none()
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(_ONE, {"instance": instance_id})).one_or_none()
         for agent in row.agents if row is not None else ():
             if row is not None and agent["server_id"] == server_id:
-                return self._target(agent["url"], self._token(row.agent_token_encrypted))
+                return self.target_at(Address(agent["url"], row.agent_token_encrypted))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
-    def _agents(self, row: PallasInstance) -> Iterator[Agent]:
+    def target_at(self, address: Address) -> Target:
+        """The agent that was found there.
+
+        Raises:
+            PallasError: the instance's token cannot be read.
+        """
+        return self._target(address.url, self._token(address.sealed))
+
+    def _agents(self, row: Row[str, str, list[Any], str | None]) -> Iterator[Agent]:
         try:
             token, readable = self._token(row.agent_token_encrypted), True
         except PallasError:

@@ -1,13 +1,16 @@
 """Which agent a message is for. Each message may have another one (auth contract, section 10.3)."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Text, bindparam, func, select
+from sqlalchemy import Row, Text, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Denied, Rejected, Unavailable
 from workspaces.agents.health import HealthBook
+from workspaces.agents.targets import Address
 from workspaces.answers import HealthView
 from workspaces.chat.history import Model
 from workspaces.tables import AgentConnection, Assignment, PallasInstance
@@ -29,17 +32,21 @@ class Chosen:
     server_id: str
     title: str
     model: Model
+    address: Address
 
 
-_ATTACHED = (
+ATTACHED = (
     select(
         PallasInstance.name,
+        AgentConnection.workspace_id,
         AgentConnection.pallas_instance_id,
         AgentConnection.server_id,
         AgentConnection.title,
         AgentConnection.vision,
         AgentConnection.context_window,
         AgentConnection.max_output_tokens,
+        AgentConnection.url,
+        PallasInstance.agent_token_encrypted,
     )
     .join(
         Assignment,
@@ -48,15 +55,17 @@ _ATTACHED = (
     )
     .join(PallasInstance, PallasInstance.id == AgentConnection.pallas_instance_id)
     .where(
-        AgentConnection.workspace_id == bindparam("workspace"),
         AgentConnection.server_id == bindparam("server"),
         AgentConnection.pallas_instance_id
         == func.coalesce(bindparam("instance", type_=Text), AgentConnection.pallas_instance_id),
     )
+)
+"""The agents that a sender may mean, in all workspaces."""
+_LOCKED = (
+    ATTACHED.where(AgentConnection.workspace_id == bindparam("workspace"))
     .order_by(PallasInstance.name)
     .with_for_update(of=Assignment, key_share=True, read=True)
 )
-"""Built once, since each message needs it."""
 
 
 async def choose_agent(session: AsyncSession, workspace_id: str, wanted: Wanted) -> Chosen:
@@ -67,7 +76,15 @@ async def choose_agent(session: AsyncSession, workspace_id: str, wanted: Wanted)
         Rejected: several teams have such an agent (`ambiguous_agent`).
     """
     named = {"workspace": workspace_id, "server": wanted.server_id, "instance": wanted.instance_id}
-    found = (await session.execute(_ATTACHED, named)).all()
+    return the_agent((await session.execute(_LOCKED, named)).all())
+
+
+def the_agent(found: Sequence[Row[*tuple[Any, ...]]]) -> Chosen:
+    """The one that is meant, of the rows of `ATTACHED`.
+
+    Raises:
+        Denied, Rejected: as `choose_agent`.
+    """
     if not found:
         raise Denied("the agent is not attached to this workspace", code="agent_not_attached")
     if len(found) > 1:
@@ -76,7 +93,8 @@ async def choose_agent(session: AsyncSession, workspace_id: str, wanted: Wanted)
         raise Rejected(sentence, code="ambiguous_agent", field="agent_server_id")
     agent = found[0]
     model = Model(agent.vision, agent.context_window, agent.max_output_tokens)
-    return Chosen(agent.pallas_instance_id, agent.server_id, agent.title, model)
+    address = Address(agent.url, agent.agent_token_encrypted)
+    return Chosen(agent.pallas_instance_id, agent.server_id, agent.title, model, address)
 
 
 def must_see(chosen: Chosen, images: int) -> None:

@@ -2,37 +2,43 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, null, or_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, null, or_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
-from pallas_postgres.engine import writing
+from pallas_postgres.engine import autocommit, writing
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
-from workspaces.chat.locking import change_reply, changing, lock_conversation, tell_both, with_touched
+from workspaces.chat.locking import REPLY_TOLD, change_reply, changing, lock_conversation, telling
 from workspaces.chat.model import Claim, Ending
-from workspaces.chat.views import RUNNING, fields_of
+from workspaces.chat.views import IS_RUNNING, RUNNING, fields_of
 from workspaces.tables import ChatMessage, Conversation
 
 _MINE = and_(
     ChatMessage.owner == bindparam("the_owner"),
     ChatMessage.attempt == bindparam("the_attempt"),
-    ChatMessage.status.in_(RUNNING),
+    IS_RUNNING,
 )
 _WAITS = and_(
     ChatMessage.key == bindparam("the_key"),
-    or_(ChatMessage.status.in_(RUNNING), ChatMessage.error_code == INTERRUPTED),
+    or_(IS_RUNNING, ChatMessage.error_code == INTERRUPTED),
 )
 
 
-def _ending(wanted: ColumnElement[bool]) -> Select[ChatMessage, Conversation]:
+_LOCKED = select(Conversation.id).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
+
+
+def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
     """End a reply, if it is `wanted`. Built once, since each reply needs it."""
+    locked = _LOCKED.cte("locked")
+    there = ChatMessage.id == bindparam("reply"), ChatMessage.conversation_id == locked.c.id
     new: dict[str, Any] = {
         name: bindparam(f"new_{name}") for name in ("status", "content", "error_code", "error", "turn_id")
     }
     over = dict.fromkeys(("owner", "leased_until", "progress", "question"), null())
-    return with_touched(changing(ChatMessage.id == bindparam("reply"), wanted, ended_at=func.now(), **new, **over))
+    changed = changing(*there, wanted, ended_at=func.now(), **new, **over)
+    return telling(changed.returning(*REPLY_TOLD).cte("changed"), answering=False)
 
 
 _ANSWERED, _FAILED = _ending(_WAITS), _ending(_MINE)
@@ -63,16 +69,9 @@ class Concluding:
             "new_turn_id": ending.turn_id,
         }
         ended = _ANSWERED if ending.status == "answered" else _FAILED
-        async with writing(self._engine) as session:
-            try:
-                await lock_conversation(session, claim.conversation_id)
-            except NotFound:
-                return False
-            found = (await session.execute(ended, {"reply": claim.reply_id, **mine, **values})).one_or_none()
-            if found is None:
-                return False
-            await tell_both(session, *found, answering=False)
-        return True
+        named = {"reply": claim.reply_id, "conversation": claim.conversation_id}
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(ended, {**named, **mine, **values})).one_or_none() is not None
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
         """Store what the agent asks. Returns the answer if there is one already.

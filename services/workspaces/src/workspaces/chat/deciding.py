@@ -16,8 +16,9 @@ from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
 from workspaces.chat.locking import change_reply, is_answering, lock_reply
 from workspaces.chat.model import Claim
-from workspaces.chat.sending import answering, begun, sent_as
+from workspaces.chat.sending import answering, sent_as
 from workspaces.chat.stored import read_entries, read_limits
+from workspaces.chat.storing import begun
 from workspaces.chat.views import RUNNING, message_view
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image

@@ -3,24 +3,27 @@
 Each one locks the conversation first. So they run one after the other, and the revisions of its messages are in the
 order of commits: whoever has read one revision has missed no lower one.
 
-Statements that each message needs are built once: building one takes as long as Postgres does for it.
+What each message needs is one statement, which locks, changes and tells browsers: that is one message to Postgres
+instead of five. While it waits for its lock, others may commit what it does not see. Postgres then tests the rows that
+it locks or updates again, as they are by now, but nothing else. So all that it depends on must be in these rows.
+Such statements are built once, since building one takes as long as Postgres does for it.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, exists, func, select, true, update
+from sqlalchemy import CTE, ColumnElement, Select, Update, bindparam, exists, func, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
-from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from pallas_contracts.errors import NotFound
-from workspaces.chat.views import RUNNING, conversation_topic, conversation_view
-from workspaces.live.hub import ALL, Hub, Live
+from workspaces.chat.views import RUNNING, conversation_json, conversation_topic, conversation_view
+from workspaces.live.hub import ALL, Hub, Live, json_object, quoted
 from workspaces.tables import REVISIONS, ChatMessage, Conversation, Workspace
 
 _NEWEST = {"populate_existing": True, "synchronize_session": False}
 _LOCKED = select(Conversation).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
+REPLY_TOLD = ChatMessage.id, ChatMessage.conversation_id, ChatMessage.revision
 
 
 async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conversation:
@@ -71,42 +74,39 @@ async def change_reply(
 
     With `answering`, whether an agent is called from now on, the conversation has its latest change now.
     """
-    changed = changing(ChatMessage.id == reply_id, *conditions, **values)
+    changed = changing(ChatMessage.id == reply_id, *conditions, **values).returning(ChatMessage)
     if answering is not None:
-        found = (await session.execute(with_touched(changed), execution_options=_NEWEST)).one_or_none()
-        return await tell_both(session, *found, answering=answering) if found is not None else None
+        rows = changed.cte("changed")
+        told = telling(rows, answering=answering).add_columns(aliased(ChatMessage, rows))
+        found = (await session.execute(told, execution_options=_NEWEST)).one_or_none()
+        return found[-1] if found is not None else None
     reply = (await session.execute(changed, execution_options=_NEWEST)).scalar_one_or_none()
     if reply is not None:
         await Hub.tell_all_in(session, (message_told(reply),))
     return reply
 
 
-def changing(*conditions: ColumnElement[bool], **values: Any) -> ReturningUpdate[ChatMessage]:
+def changing(*conditions: ColumnElement[bool], **values: Any) -> Update[ChatMessage]:
     """Change a message."""
-    changed = update(ChatMessage).where(*conditions).values(**values, revision=REVISIONS.next_value())
-    return changed.returning(ChatMessage)
+    return update(ChatMessage).where(*conditions).values(**values, revision=REVISIONS.next_value())
 
 
-def with_touched(
-    changed: ReturningUpdate[ChatMessage] | ReturningInsert[ChatMessage], title: Any = None
-) -> Select[ChatMessage, Conversation]:
-    """Change a message, and note that something has happened in its conversation, which gets a title if it has none."""
-    rows = changed.cte("changed")
-    values: dict[str, Any] = {"updated_at": func.now()}
+def telling(reply: CTE, *, answering: bool, title: Any = None) -> Select[None, None]:
+    """Note in its conversation that a reply has changed, and tell browsers of both. No row: there is no such reply.
+
+    `reply` has at least the columns of `REPLY_TOLD`. A conversation without a title gets `title`. Its `updated_at`
+    grows with each change, since the clock is read behind the lock.
+    """
+    values: dict[str, Any] = {"updated_at": func.clock_timestamp()}
     if title is not None:
         values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
-    there = Conversation.id.in_(select(rows.c.conversation_id))
+    there = Conversation.id.in_(select(reply.c.conversation_id))
     touched = update(Conversation).where(there).values(**values).returning(Conversation).cte("touched")
-    found = select(aliased(ChatMessage, rows), aliased(Conversation, touched)).join(touched, true())
-    return found.execution_options(populate_existing=True)
-
-
-async def tell_both(
-    session: AsyncSession, message: ChatMessage, conversation: Conversation, *, answering: bool
-) -> ChatMessage:
-    """Tell browsers what both are like now."""
-    await Hub.tell_all_in(session, (message_told(message), conversation_told(conversation, answering=answering)))
-    return message
+    topic = func.concat(quoted(conversation_topic("")), reply.c.conversation_id)
+    message = json_object(id=reply.c.id, revision=reply.c.revision)
+    conversation = conversation_json(touched, answering=answering)
+    told = Hub.telling(topic, "message", message), Hub.telling(quoted(ALL), "conversation", conversation)
+    return select(*told).select_from(reply.join(touched, true()))
 
 
 async def is_answering(session: AsyncSession, conversation_id: str) -> bool:

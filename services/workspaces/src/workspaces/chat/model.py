@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Self
+from uuid import UUID, uuid5
 
+from workspaces.agents.targets import Address
+from workspaces.chat.choosing import Wanted
 from workspaces.chat.history import Plan
+from workspaces.chat.images import Picture
 from workspaces.tables import ChatMessage
 
 LEASE_SECONDS = 2.0
@@ -13,11 +17,26 @@ LEASE = timedelta(seconds=LEASE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message of a person. Its id is chosen by the sender, so it can be sent again."""
+
+    id: str
+    text: str
+    pictures: tuple[Picture, ...]
+    wanted: Wanted
+
+    @property
+    def reply_id(self) -> str:
+        """The id of the reply."""
+        return str(uuid5(UUID(self.id), "reply"))
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A reply that this replica calls an agent for. Nobody else writes it while `attempt` is its last one.
 
     `taken_over`: another replica has made this call, with this `key`. `answers` are those to the agent's questions, by
-    question.
+    question. `address` is where the agent was just found; None: it is to be looked up.
     """
 
     reply_id: str
@@ -30,6 +49,7 @@ class Claim:
     plan: Plan
     taken_over: bool = False
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    address: Address | None = None
 
     @classmethod
     def of(cls, row: ChatMessage, *, taken_over: bool) -> Self:

@@ -1,14 +1,13 @@
 """Reads messages: pages of a conversation, and what has changed since a revision."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, bindparam, func, select, text
+from sqlalchemy import Row, and_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_postgres.engine import asking, reading
+from pallas_postgres.engine import autocommit, reading
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
 from workspaces.chat.views import RUNNING, conversation_view, message_view
@@ -16,7 +15,9 @@ from workspaces.tables import ChatMessage, Conversation, Image
 
 _IMAGE = func.json_build_object("id", Image.id, "mime_type", Image.mime_type, "bytes", func.octet_length(Image.data))
 _IMAGES = func.coalesce(func.json_agg(aggregate_order_by(_IMAGE, Image.position)), text("'[]'"))
-_SHOWN = select(ChatMessage, select(_IMAGES).where(Image.message_id == ChatMessage.id).scalar_subquery())
+_SHOWN = select(
+    *ChatMessage.__table__.c, select(_IMAGES).where(Image.message_id == ChatMessage.id).scalar_subquery().label("shown")
+)
 """Messages with what is shown of their images."""
 MOST_CHANGED = 200
 """Messages that a stream sends for one resumption; whoever has missed more loads the page again."""
@@ -57,40 +58,40 @@ class Reading:
                 raise unknown_conversation()
             answering = await is_answering(session, conversation_id)
             rows = (await session.execute(wanted)).all()
-        views = tuple(_view(*row) for row in rows[:limit][::-1])
+        views = tuple(map(_view, rows[:limit][::-1]))
         older = views[0].seq if len(rows) > limit else None
         view = conversation_view(conversation, answering=answering)
         return MessagePage(conversation=view, messages=views, before=older)
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
-        async with asking(self._engine) as session:
-            row = (await session.execute(_SHOWN.where(ChatMessage.id == message_id))).one_or_none()
-        return _view(*row) if row is not None else None
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(_SHOWN.where(ChatMessage.id == message_id))).one_or_none()
+        return _view(row) if row is not None else None
 
     async def newest(self, conversation_id: str) -> int:
         """The newest revision in a conversation, 0 without messages."""
         newest = select(func.max(ChatMessage.revision)).where(ChatMessage.conversation_id == conversation_id)
-        async with asking(self._engine) as session:
-            return await session.scalar(newest) or 0
+        async with autocommit(self._engine) as connection:
+            return await connection.scalar(newest) or 0
 
     async def changed(self, conversation_id: str, after: int) -> Changed:
         """The messages with a greater revision than `after`."""
         wanted = {"conversation": conversation_id, "after": after}
-        async with asking(self._engine) as session:
-            rows = (await session.execute(_CHANGED, wanted)).all()
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(_CHANGED, wanted)).all()
             if len(rows) > MOST_CHANGED:
-                newest = await session.scalar(select(func.max(ChatMessage.revision)).where(_BEHIND), wanted)
+                newest = await connection.scalar(select(func.max(ChatMessage.revision)).where(_BEHIND), wanted)
                 return Changed((), newest or after, too_many=True)
-        return Changed(tuple(_view(*row) for row in rows), rows[-1][0].revision if rows else after)
+        return Changed(tuple(map(_view, rows)), rows[-1].revision if rows else after)
 
     async def running(self, conversation_id: str) -> MessageView | None:
         """The reply that an agent is being called for."""
-        of_conversation = ChatMessage.conversation_id == conversation_id
-        async with asking(self._engine) as session:
-            row = await session.scalar(select(ChatMessage).where(of_conversation, ChatMessage.status.in_(RUNNING)))
-        return message_view(row) if row is not None else None
+        running = _SHOWN.where(ChatMessage.conversation_id == conversation_id, ChatMessage.status.in_(RUNNING))
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(running)).one_or_none()
+        return _view(row) if row is not None else None
 
 
-def _view(row: ChatMessage, images: Sequence[dict[str, Any]]) -> MessageView:
-    return message_view(row, [ImageView.model_validate(image) for image in images])
+def _view(row: Row[Any]) -> MessageView:
+    return message_view(row, [ImageView.model_validate(image) for image in row.shown])

@@ -55,9 +55,7 @@ class Replying:
         """Call the agent. Returns how the reply has ended."""
         claim = held.claim
         try:
-            target = await with_postgres(
-                lambda: self.agents.targets.target_of(claim.instance_id, claim.server_id), "find the agent"
-            )
+            target = await with_postgres(lambda: self._target(claim), "find the agent")
             answer = await self._answer(claim, target, held)
             if answer.failed and answer.code == "context_overflow" and (shorter := await self._shorter(claim)):
                 held.claim = shorter
@@ -90,6 +88,12 @@ class Replying:
                 log.info("a call is not cancelled yet", extra={"reply": claim.reply_id, "reason": error.code})
                 trying = isinstance(error, Unavailable) or (isinstance(error, CallFailed) and error.lost)
             trying = trying and await tries.again(CANCEL_SECONDS)
+
+    async def _target(self, claim: Claim) -> Target:
+        """Where the agent is, and its bearer."""
+        if claim.address is not None:
+            return self.agents.targets.target_at(claim.address)
+        return await self.agents.targets.target_of(claim.instance_id, claim.server_id)
 
     async def _answer(self, claim: Claim, target: Target, held: Held) -> CallAnswer:
         """Call the agent, again where that is safe.

@@ -7,11 +7,26 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, case, exists, func, literal, null, select
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    FromClause,
+    Integer,
+    ScalarSelect,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    literal_column,
+    null,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import asking
+from pallas_postgres.engine import autocommit
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
@@ -23,17 +38,25 @@ _SIZES = func.array(
     select(func.octet_length(Image.data)).where(Image.message_id == ChatMessage.id).scalar_subquery(),
     type_=ARRAY(Integer),
 )
+_NONE = cast(literal_column("'{}'"), ARRAY(Integer))
 _LAST = 2**31 - 1
 
 
-def _entries(sizes: ColumnElement[Any]) -> Select[int, str, str, Any, Any]:
-    size = func.octet_length(ChatMessage.content).label("size")
-    named = select(ChatMessage.seq, ChatMessage.role, ChatMessage.status, size, sizes.label("images"))
-    wanted = ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.seq < bindparam("before")
-    return named.where(*wanted).order_by(ChatMessage.seq.desc()).limit(MOST_ENTRIES)
+def newest(images: ColumnElement[bool], *outer: FromClause) -> ScalarSelect[Any]:
+    """The newest messages before a `seq`, for `entries_of`. `images`, which may be of an `outer` table: with images."""
+    size, sizes = func.octet_length(ChatMessage.content), case((images, _SIZES), else_=_NONE)
+    lines = (
+        select(ChatMessage.seq, ChatMessage.role, ChatMessage.status, size.label("size"), sizes.label("images"))
+        .where(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.seq < bindparam("before", _LAST))
+        .order_by(ChatMessage.seq.desc())
+        .limit(literal_column(str(MOST_ENTRIES)))
+        .correlate(*outer)
+        .subquery()
+    )
+    return select(func.json_agg(func.json_build_array(*lines.c))).scalar_subquery()
 
 
-_ENTRIES = {True: _entries(_SIZES), False: _entries(literal([], ARRAY(Integer)))}
+_ENTRIES = select(newest(bindparam("images", type_=Boolean)))
 _SENT = and_(
     ChatMessage.conversation_id == bindparam("conversation"),
     ChatMessage.seq.between(bindparam("first"), bindparam("last")),
@@ -61,17 +84,24 @@ class Line:
 
 async def read_limits(session: AsyncSession, defaults: SettingsView) -> Limits:
     """The limits of history in the global settings."""
-    settings = await stored_settings(session, defaults)
+    return limits_of(await stored_settings(session, defaults))
+
+
+def limits_of(settings: SettingsView) -> Limits:
+    """The limits of history in these settings."""
     return Limits(settings.history_share, settings.history_messages, settings.history_bytes)
 
 
-async def read_entries(
-    session: AsyncSession, conversation_id: str, before: int | None = None, *, images: bool
-) -> list[Entry]:
+async def read_entries(session: AsyncSession, conversation_id: str, before: int, *, images: bool) -> list[Entry]:
     """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
-    named = {"conversation": conversation_id, "before": before or _LAST}
-    rows = (await session.execute(_ENTRIES[images], named)).all()[::-1]
-    return [Entry(row.seq, row.role, row.status, row.size, tuple(row.images)) for row in rows]
+    named = {"conversation": conversation_id, "before": before, "images": images}
+    return entries_of(await session.scalar(_ENTRIES, named))
+
+
+def entries_of(found: list[Any] | None) -> list[Entry]:
+    """What `newest` has found, the oldest first."""
+    entries = [Entry(seq, role, status, size, tuple(images)) for seq, role, status, size, images in found or ()]
+    return sorted(entries, key=lambda entry: entry.seq)
 
 
 async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
@@ -80,12 +110,12 @@ async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     wanted = {"conversation": claim.conversation_id, "first": claim.plan.first, "last": asked}
     with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
     picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
-    async with asking(engine) as session:  # images never change
-        rows = (await session.execute(_LINES, wanted)).all()
+    async with autocommit(engine) as connection:  # images never change
+        rows = (await connection.execute(_LINES, wanted)).all()
         lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
         if any(row.pictured for row in rows):
             pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
-            for row in await session.execute(pictures, wanted):
+            for row in await connection.execute(pictures, wanted):
                 lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):

@@ -3,11 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+from sqlalchemy import CTE, ColumnElement, Row, false, func, true
+
 from workspaces.answers import ConversationView, ImageView, MessageView, QuestionView
+from workspaces.live.hub import json_object, quoted
 from workspaces.tables import ChatMessage, Conversation
 
 RUNNING = ("sending", "asking")
 """The states of a reply that an agent is called for."""
+IS_RUNNING = ChatMessage.status.in_([quoted(one) for one in RUNNING])
+"""The same in a statement, without parameters."""
+_MOMENT = quoted('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+_UTC = quoted("UTC")
 
 
 def conversation_topic(conversation_id: str) -> str:
@@ -27,7 +34,14 @@ def conversation_view(row: Conversation, *, answering: bool) -> ConversationView
     )
 
 
-def message_view(row: ChatMessage, images: Sequence[ImageView] = ()) -> MessageView:
+def conversation_json(row: CTE, *, answering: bool) -> ColumnElement[Any]:
+    """The JSON of `conversation_view`, as Postgres makes it."""
+    shown: dict[str, Any] = {name: row.c[name] for name in ("id", "workspace_id", "title")}
+    shown |= {name: func.to_char(func.timezone(_UTC, row.c[name]), _MOMENT) for name in ("created_at", "updated_at")}
+    return json_object(**shown, answering=true() if answering else false())
+
+
+def message_view(row: ChatMessage | Row[Any], images: Sequence[ImageView] = ()) -> MessageView:
     """A message. Progress and question are those of a reply that is not over."""
     running, asking = row.status in RUNNING, row.status == "asking"
     shown = {name: getattr(row, name) for name in MessageView.model_fields if name != "images"}

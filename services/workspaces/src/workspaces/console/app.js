@@ -1,9 +1,10 @@
 // The start: who is logged in, which page is shown.
 import { Fragment, asset, effect, html, render, signal, useEffect, useState } from "./lib.js";
 import { ApiError, get, sentence } from "./api.js";
-import { on, startEvents, stopEvents } from "./events.js";
+import { startEvents, stopEvents } from "./events.js";
 import { navigate, route, startRouter } from "./router.js";
 import { session, workspaces } from "./state.js";
+import { loadWorkspaces } from "./workspaces.js";
 import { Banner, Button, Empty, Skeleton } from "./parts/basic.js";
 import { Confirm } from "./parts/dialog.js";
 import { Shell } from "./parts/shell.js";
@@ -92,11 +93,6 @@ function link(name) {
   links.set(name, loaded);
   return loaded;
 }
-
-/** @param {import("./answers").WorkspaceList} found */
-const show = (found) => (workspaces.value = found.workspaces);
-const loadWorkspaces = () => get("/workspaces").then(show, () => undefined);
-for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
 
 let asked = false;
 // Whoever is not logged in goes to the login, and afterwards back to where they were.

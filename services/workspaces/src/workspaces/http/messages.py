@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field, model_validator
 from workspaces.answers import MessageView, Sent
 from workspaces.chat.choosing import Wanted
 from workspaces.chat.images import MOST_IMAGES, pictures_of
-from workspaces.chat.sending import LONGEST_TEXT, NewMessage
+from workspaces.chat.model import NewMessage
+from workspaces.chat.sending import LONGEST_TEXT
 from workspaces.http.fields import Body
 from workspaces.http.parts import Parts
 

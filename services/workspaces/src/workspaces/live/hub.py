@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import asyncpg
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, Text, cast, func, literal_column, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from pallas_postgres.engine import DRIVER_ERRORS
@@ -74,6 +75,12 @@ class Hub:
         payloads = [_packed("", item.topic, item.kind, item.data) for item in told]
         if payloads:
             await session.execute(_NOTIFY, {"channel": CHANNEL, "payloads": payloads})
+
+    @staticmethod
+    def telling(topic: ColumnElement[str], kind: str, data: ColumnElement[Any]) -> ColumnElement[None]:
+        """What tells it to all replicas, this one included, when a statement selects it. It must be below `LONGEST`."""
+        told = json_object(origin=quoted(""), topic=topic, kind=quoted(kind), data=data)
+        return func.pg_notify(quoted(CHANNEL), cast(told, Text))
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:
@@ -172,6 +179,17 @@ class Hub:
 
     def _all_readers(self) -> set[Backlog[Live]]:
         return {reader for readers in self._readers.values() for reader in readers}
+
+
+def json_object(**fields: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A JSON object that Postgres makes."""
+    named = ((quoted(name), value) for name, value in fields.items())
+    return func.json_build_object(*chain.from_iterable(named))
+
+
+def quoted(word: str) -> ColumnElement[str]:
+    """A word of ours as a constant in a statement, which is cheaper than a parameter."""
+    return literal_column(f"'{word}'")
 
 
 def _packed(origin: str, topic: str, kind: str, data: dict[str, Any]) -> str:

@@ -90,7 +90,8 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     entries.sort(key=lambda entry: int(entry.at.timestamp() * 1000))
     if turn.outcome is not None:
         code = f" ({turn.outcome.code})" if turn.outcome.code not in (None, turn.outcome.status) else ""
-        entries.append(Entry(turn.outcome.ended_at, "outcome", f"{turn.outcome.status}{code}"))
+        what, failed = f"{turn.outcome.status}{code}", turn.outcome.status == "failed"
+        entries.append(Entry(turn.outcome.ended_at, "outcome", what, failed=failed))
     return entries
 
 

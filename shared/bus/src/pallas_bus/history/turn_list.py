@@ -5,7 +5,7 @@ filter is about the caller, for outcomes if it is about the state. The rest of a
 subjects.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +15,10 @@ from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.history.windows import windows
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read, read_last
-from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_bus.turnlog.logs import read_last_of, read_shards
+from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_REQUESTED
 from pallas_contracts.contract import Contract
+from pallas_contracts.shards import name_in, stream_in, template_in
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
 
 _FIRST_WINDOW = 10_000
@@ -36,6 +38,7 @@ class TurnFilter:
 
     `caller` is a part of `type:id`; `conversation` and `task` are keyed hashes. A turn that is over matches if its
     claim or outcome was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
+    `before` is the place of a turn in the list: only those that were requested before it match.
     """
 
     team: str | None = None
@@ -46,10 +49,11 @@ class TurnFilter:
     task: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    before: tuple[datetime, str] | None = None
 
     def matches(self, turn: TurnHistory) -> bool:
-        """Whether the turn matches, apart from its time."""
-        return (
+        """Whether the turn matches, apart from `since` and `until`."""
+        return (self.before is None or place_of(turn) < self.before) and (
             self.state in (None, turn.state)
             and self.conversation in (None, turn.conversation)
             and self.task in (None, turn.task)
@@ -84,6 +88,11 @@ class TurnFilter:
         return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
 
 
+def place_of(turn: TurnHistory) -> tuple[datetime, str]:
+    """Where a turn is in a list: by the time of its request, and by its id where two have the same."""
+    return turn.requested_at or _NEVER, turn.turn_id
+
+
 async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHistory]:
     """The latest `limit` turns that match, ordered by the time of their request.
 
@@ -95,17 +104,32 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
     """
     found = await _queued(bus, wanted)
     if wanted.scanned:
-        subjects = (contract.template.filter(**wanted.ids) for contract in wanted.scanned)
-        span = {"since": wanted.since, "until": wanted.until}
-        reading = windows(bus, TURN_LOG, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)
-        async with aclosing(reading) as log:
-            async for window in log:
-                turns = {name: turn for name, turn in fold(window.records).items() if name not in found}
-                await complete(bus, turns)
-                found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
-                if len(found) >= limit:
-                    break
-    return sorted(found.values(), key=lambda turn: turn.requested_at or _NEVER)[-limit:]
+        for shard in range(bus.shards):
+            found |= await _logged(bus, shard, wanted, found, limit)
+    return sorted(found.values(), key=place_of)[-limit:]
+
+
+async def _logged(
+    bus: Bus, shard: int, wanted: TurnFilter, queued: Mapping[str, TurnHistory], limit: int
+) -> dict[str, TurnHistory]:
+    """Wanted turns in the log of a shard, the latest; with those that are queued there are at least `limit`."""
+    found: dict[str, TurnHistory] = {}
+    subjects = (template_in(contract.template, shard).filter(**wanted.ids) for contract in wanted.scanned)
+    span = {"since": wanted.since, "until": wanted.until}
+    stream = stream_in(TURN_LOG, shard)
+    async with aclosing(windows(bus, stream, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)) as log:
+        async for window in log:
+            turns = {name: turn for name, turn in fold(window.records).items() if name not in {**queued, **found}}
+            await complete(bus, turns)
+            found |= {name: turn for name, turn in turns.items() if wanted.matches(turn) and not _elsewhere(bus, turn)}
+            if len(queued) + len(found) >= limit:
+                break
+    return found
+
+
+def _elsewhere(bus: Bus, turn: TurnHistory) -> bool:
+    """Whether the turn may be in another shard: one that is cancelled by its id is cancelled in all of its team."""
+    return bus.shards > 1 and turn.cancel is not None and not turn.attempts and turn.outcome is None
 
 
 async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:
@@ -115,18 +139,28 @@ async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:
         Unavailable: the broker does not answer.
         Rejected: an id is not a token (`bad_token`).
     """
-    queue = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())])
+    queue = fold([record async for record in read_shards(bus, TURN_REQUESTED)])
     found = {name: turn for name, turn in queue.items() if name in ids}
     for some in batched((name for name in ids if name not in found), _MOST, strict=False):
-        filters = [each.template.filter(turn=name) for name in some for each in (TURN_CLAIM, TURN_OUTCOME)]
-        found |= fold(await read_last(bus, TURN_LOG.name, *filters))
+        found |= fold(
+            [
+                record
+                for shard in range(bus.shards)
+                for record in await read_last(bus, name_in(TURN_LOG, shard), *_filters(some, shard))
+            ]
+        )
     await complete(bus, found)
     return found
 
 
+def _filters(ids: Iterable[str], shard: int) -> list[str]:
+    templates = [template_in(contract.template, shard) for contract in (TURN_CLAIM, TURN_OUTCOME)]
+    return [template.filter(turn=name) for name in ids for template in templates]
+
+
 async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
     """The wanted turns in the queue: those that wait or run, and some that have just ended."""
-    turns = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**wanted.ids))])
+    turns = fold([record async for record in read_shards(bus, TURN_REQUESTED, wanted.ids)])
     if wanted.until is not None:
         turns = {name: turn for name, turn in turns.items() if (turn.requested_at or _NEVER) <= wanted.until}
     await complete(bus, turns)
@@ -138,11 +172,13 @@ async def complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
 
     Of a turn without outcome, read the last events: they say whether its worker has given it back.
     """
-    await _take(bus, turns, TURN_CLAIM, [turn for turn in turns.values() if not turn.attempts])
+    begun = {name: turn.shard for name, turn in turns.items() if not turn.attempts}
+    await _take(bus, turns, TURN_CLAIM, [turns[name] for name in begun])
+    await _take(bus, turns, TURN_CLAIM, [turns[name] for name, shard in begun.items() if turns[name].shard != shard])
     await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
     for turn in turns.values():
         if turn.cancel is not None and not turn.attempts:
-            async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_CLAIM.template)):
+            async for record in read(bus, turn.ref.log, turn.ref.on(TURN_CLAIM.template)):
                 turn.take(record)
     await _take(bus, turns, TURN_EVENT, [turn for turn in turns.values() if turn.attempts and turn.outcome is None])
 
@@ -151,6 +187,6 @@ async def _take(
     bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned | Contract[TurnEvents], lacking: Iterable[TurnHistory]
 ) -> None:
     for some in batched(lacking, _MOST, strict=False):
-        subjects = [turn.ref.on(contract.template) for turn in some]
-        for record in await read_last(bus, TURN_LOG.name, *subjects):
+        subjects = {turn.ref.on(contract.template): turn.ref for turn in some}
+        for record in await read_last_of(bus, subjects):
             turns[record.subject.rpartition(".")[2]].take(record)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, read_last, read_newest
 from pallas_bus.transport.traces import trace_of
+from pallas_bus.turnlog.logs import read_shards
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.backups import TurnDecided
 from pallas_contracts.catalog import (
@@ -22,15 +23,16 @@ from pallas_contracts.catalog import (
     TURN_DECIDED,
     TURN_LOG,
     TURN_OUTCOME,
-    TURN_QUEUE,
     TURN_REQUESTED,
 )
 from pallas_contracts.ids import check_token
+from pallas_contracts.shards import name_in, prefix_of, shard_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
     Claimed,
     HandedBack,
+    Moved,
     Principal,
     TurnAsked,
     TurnClaim,
@@ -46,7 +48,6 @@ _OF_ITS_TRACE = frozenset({"requested", "outcome"})
 who joins or cancels the turn.
 """
 
-_CONTENT = "pallas.v1.turn.content."
 _KINDS = ("claim", "event", "outcome", "joined")
 """The messages of a turn without content, claims first."""
 
@@ -76,8 +77,8 @@ class TurnHistory:
     """One turn as the log has it.
 
     `request` and `position` are those of its message in the queue, while it is there. `kept` is the kept request of a
-    turn that has ended. `trace` is the id of its trace. `attempts` are by number. `decided` is what operators have
-    decided about it after a restore.
+    turn that has ended. `shard` is where its log is. `trace` is the id of its trace. `attempts` are by number.
+    `decided` is what operators have decided about it after a restore.
     """
 
     team: str
@@ -87,6 +88,7 @@ class TurnHistory:
     attempts: dict[int, AttemptHistory] = field(default_factory=dict[int, AttemptHistory])
     cancel: CancelRequested | None = None
     outcome: TurnOutcome | None = None
+    shard: int = 0
     position: int = 0
     kept: TurnRequested | None = None
     trace: str | None = None
@@ -96,7 +98,7 @@ class TurnHistory:
     @property
     def ref(self) -> TurnRef:
         """The identity of the turn."""
-        return TurnRef(self.team, self.agent, self.turn_id)
+        return TurnRef(self.team, self.agent, self.turn_id, self.shard)
 
     @property
     def state(self) -> State:
@@ -182,14 +184,17 @@ class TurnHistory:
                 case "requested":
                     self.request = TurnRequested.model_validate_json(record.data)
                     self.position = record.seq
+                    if not self.attempts and self.outcome is None:
+                        self.shard = self.request.shard
                 case "request":
                     self.kept = TurnRequested.model_validate_json(record.data)
                 case "claim":
-                    self._claimed(TurnClaim.model_validate_json(record.data).claim, trace_of(record.headers))
+                    self._claimed(TurnClaim.model_validate_json(record.data).claim, record)
                 case "event" | "content":
                     self._happened(TurnEvents.model_validate_json(record.data))
                 case "outcome":
                     self.outcome = TurnOutcome.model_validate_json(record.data)
+                    self.shard = shard_of(record.subject)
                 case "joined":
                     self.joins.append(TurnJoined.model_validate_json(record.data))
                 case "turn":
@@ -199,12 +204,19 @@ class TurnHistory:
         except ValidationError:
             return
 
-    def _claimed(self, claim: Claimed | CancelRequested, trace: str | None) -> None:
+    def _claimed(self, claim: Claimed | CancelRequested | Moved, record: Record) -> None:
+        if isinstance(claim, Moved):
+            self.shard = claim.to if self.shard == claim.origin else self.shard
+            return
         if isinstance(claim, CancelRequested):
+            # One by id alone is stored in each shard in which the turn may be.
+            if not self.attempts and self.request is None and self.outcome is None:
+                self.shard = shard_of(record.subject)
             self.cancel = claim
         else:
+            self.shard = shard_of(record.subject)
             self.attempts[claim.attempt] = AttemptHistory(claim)
-            self.trace = self.trace or trace
+            self.trace = self.trace or trace_of(record.headers)
 
     def _happened(self, batch: TurnEvents) -> None:
         if (attempt := self.attempts.get(batch.attempt)) is not None:
@@ -226,7 +238,7 @@ def fold_into(turns: dict[str, TurnHistory], record: Record) -> TurnHistory | No
         return None
     if turn_id not in turns:
         team, agent = record.subject.split(".")[4:6]
-        turns[turn_id] = TurnHistory(team, agent, turn_id)
+        turns[turn_id] = TurnHistory(team, agent, turn_id, shard=shard_of(record.subject))
     turns[turn_id].take(record)
     return turns[turn_id]
 
@@ -251,35 +263,37 @@ async def read_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) 
         Unavailable: the broker does not answer.
     """
     check_token(turn_id, "turn")
-    turn = fold(await _read_log(bus, turn_id, most_content)).get(turn_id)
+    logs = [await _read_log(bus, shard, turn_id, most_content) for shard in range(bus.shards)]
+    turn = fold(record for records in logs for record in records).get(turn_id)
     if turn is not None:
-        async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_DECIDED.template), batch=1):
+        async for record in read(bus, turn.ref.log, turn.ref.on(TURN_DECIDED.template), batch=1):
             turn.take(record)
     if turn is None or turn.outcome is None:
         ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
-        async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids)):
+        async for record in read_shards(bus, TURN_REQUESTED, ids):
             if turn_id.encode() in record.data and _turn_id(record) == turn_id:
                 turn = turn or fold([record])[turn_id]
                 turn.take(record)
-    elif (kept := await read_newest(bus, TURN_LOG.name, turn.ref.on(KEPT_REQUEST.template))) is not None:
+    elif (kept := await read_newest(bus, turn.ref.log, turn.ref.on(KEPT_REQUEST.template))) is not None:
         turn.take(kept)
     return turn
 
 
-async def _read_log(bus: Bus, turn_id: str, most_content: int | None) -> list[Record]:
+async def _read_log(bus: Bus, shard: int, turn_id: str, most_content: int | None) -> list[Record]:
+    log, turn = name_in(TURN_LOG, shard), f"{prefix_of(shard)}turn."
     records: list[Record] = []
     size = 0
-    async with aclosing(read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")) as reading:
+    async with aclosing(read(bus, log, f"{turn}*.*.*.{turn_id}")) as reading:
         async for record in reading:
-            size += len(record.data) if record.subject.startswith(_CONTENT) else 0
+            size += len(record.data) if record.subject.startswith(f"{turn}content.") else 0
             if most_content is not None and size > most_content:
                 break
             records.append(record)
         else:
             return records
-    kinds = (f"pallas.v1.turn.{kind}.*.*.{turn_id}" for kind in _KINDS)
-    records = [record for subject in kinds async for record in read(bus, TURN_LOG.name, subject)]
-    return [*records, *await read_last(bus, TURN_LOG.name, f"{_CONTENT}*.*.{turn_id}")]
+    kinds = (f"{turn}{kind}.*.*.{turn_id}" for kind in _KINDS)
+    records = [record for subject in kinds async for record in read(bus, log, subject)]
+    return [*records, *await read_last(bus, log, f"{turn}content.*.*.{turn_id}")]
 
 
 async def read_turns(
@@ -293,10 +307,9 @@ async def read_turns(
         Unavailable: the broker does not answer.
     """
     ids = {name: value for name, value in (("team", team), ("agent", agent)) if value is not None}
-    records = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
+    records = [record async for record in read_shards(bus, TURN_REQUESTED, ids)]
     for contract in (TURN_CLAIM, TURN_OUTCOME):
-        subject = contract.template.filter(**ids)
-        records += [record async for record in read(bus, TURN_LOG.name, subject, since=since)]
+        records += [record async for record in read_shards(bus, contract, ids, since=since)]
     return sorted(fold(records).values(), key=lambda turn: turn.turn_id)
 
 

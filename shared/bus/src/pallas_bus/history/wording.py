@@ -11,6 +11,7 @@ from pallas_contracts.turns import (
     HandedBack,
     ModelCalled,
     ModelFailed,
+    Moved,
     Restarted,
     Step,
     ToolCompleted,
@@ -19,11 +20,13 @@ from pallas_contracts.turns import (
 )
 
 
-def claim_text(claim: Claimed | CancelRequested) -> str:
+def claim_text(claim: Claimed | CancelRequested | Moved) -> str:
     """A claim in a few words."""
     match claim:
         case CancelRequested():
             return f"cancel: {claim.reason}"
+        case Moved():
+            return f"moved to shard {claim.to}"
         case Claimed(ends=True):
             return f"claimed by {claim.worker} to end it"
         case Claimed():

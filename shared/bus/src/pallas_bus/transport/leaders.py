@@ -18,6 +18,7 @@ from pallas_bus.transport.streams import NANOSECONDS, reads_scoped, stream_name
 from pallas_contracts.catalog import BLOBS, CONTRACTS
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream
 from pallas_contracts.errors import PallasError
+from pallas_contracts.shards import name_in, template_in
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +37,20 @@ _SILENT = 5.0
 class Leaders:
     """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
 
-    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions.
+    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions. The process is ready
+    without a leader of those in `spared`: it refuses what needs them.
     """
 
     bus: Bus
     streams: Mapping[str, str | None]
+    spared: frozenset[str] = frozenset()
     lost: frozenset[str] = frozenset()
     _suspected: frozenset[str] = field(default=frozenset())
 
     def missing(self) -> str | None:
-        """What is wrong, for `/readyz`; None if every stream has a leader."""
-        return f"no leader: {', '.join(sorted(self.lost))}" if self.lost else None
+        """What is wrong, for `/readyz`; None if every stream that is not spared has a leader."""
+        lost = sorted(self.lost - self.spared)
+        return f"no leader: {', '.join(lost)}" if lost else None
 
     async def keep_asking(self) -> None:
         """Ask for ever. While the connection is broken, nothing is asked and nothing changes."""
@@ -92,10 +96,21 @@ def is_heard(replica: Mapping[str, Any]) -> bool:
 
 
 @asynccontextmanager
-async def watch_leaders(bus: Bus, *things: Stream | Bucket[Any], team: str | None = None) -> AsyncGenerator[Leaders]:
-    """Keep asking for the leaders of these streams. A service of some teams names a `team` that it serves."""
-    asked = {stream_name(thing): _refused_subject(bus.service, thing, team) for thing in things}
-    leaders = Leaders(bus, asked)
+async def watch_leaders(
+    bus: Bus, *things: Stream | Bucket[Any], team: str | None = None, spare: bool = False
+) -> AsyncGenerator[Leaders]:
+    """Keep asking for the leaders of these streams, in each shard. A service of some teams names one that it serves.
+
+    `spare`: the process is ready while shard 0 has its leaders.
+    """
+    asked, spared = dict[str, str | None](), set[str]()
+    for thing in things:
+        asked[stream_name(thing)] = _refused_subject(bus.service, thing, team)
+        if isinstance(thing, Stream) and thing.sharded:
+            more = {name_in(thing, shard): shard for shard in range(1, bus.shards)}
+            asked |= {name: _refused_subject(bus.service, thing, team, shard) for name, shard in more.items()}
+            spared |= more.keys() if spare else set()
+    leaders = Leaders(bus, asked, frozenset(spared))
     task = bus.spawn(leaders.keep_asking())
     try:
         yield leaders
@@ -103,11 +118,13 @@ async def watch_leaders(bus: Bus, *things: Stream | Bucket[Any], team: str | Non
         task.cancel()
 
 
-def _refused_subject(service: str, thing: Stream | Bucket[Any], team: str | None) -> str | None:
+def _refused_subject(service: str, thing: Stream | Bucket[Any], team: str | None, shard: int = 0) -> str | None:
     """A subject of the stream on which the service may publish; None where it may ask about the stream itself."""
     if not reads_scoped(service, stream_name(thing)):
         return None
     kinds: list[Contract[Any] | Blob] = [*CONTRACTS, *BLOBS]
-    template = next(kind.template for kind in kinds if kind.stream is thing and service in kind.owners)
+    template = template_in(
+        next(kind.template for kind in kinds if kind.stream is thing and service in kind.owners), shard
+    )
     ids = dict.fromkeys(template.fields, "leader")
     return template.subject(**(ids if team is None else ids | {"team": team}))

@@ -15,15 +15,17 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT
 from pallas_bus.transport.polling import POLL_SECONDS, polling
-from pallas_bus.transport.reads import read_last, read_newest
+from pallas_bus.transport.reads import read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.claims import cancel_of, claim_state, stored_outcome
+from pallas_bus.turnlog.logs import read_last_of
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
+from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, TurnJoined, TurnLeft, TurnRequested
+from pallas_contracts.shards import shard_of
+from pallas_contracts.turns import CancelRequested, Moved, TurnJoined, TurnLeft, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +61,14 @@ async def cancel_if_alone(bus: Bus, request: TurnRequested, left: int, reason: s
         Unavailable: the broker did not answer. The turn may be cancelled; the call may be repeated.
     """
     ref = TurnRef.of(request)
-    joined = await read_newest(bus, TURN_LOG.name, ref.on(TURN_JOINED.template))
+    joined = await read_newest(bus, ref.log, ref.on(TURN_JOINED.template))
     if joined is not None and joined.seq > left:
         return False
-    if isinstance((await claim_state(bus, ref)).claim, CancelRequested):
+    last = (await claim_state(bus, ref)).claim
+    if isinstance(last, CancelRequested):
         return True
+    if isinstance(last, Moved):
+        return False  # whoever moved it had joined it before
     if await stored_outcome(bus, ref) is not None:
         return False
     claim = cancel_of(ref, reason, request)
@@ -94,11 +99,12 @@ async def watch_leaves(
     """
 
     async def arrived(message: Msg) -> None:
-        _on_leave(left, message.subject, message.data, int((message.headers or {})["Nats-Sequence"]))
+        headers = message.headers or {}
+        _on_leave(left, headers["Nats-Subject"], message.data, int(headers["Nats-Sequence"]))
 
     async def poll() -> None:
-        subjects = [ref.on(TURN_LEFT.template) for ref in followed()]
-        for record in await read_last(bus, TURN_LOG.name, *subjects):
+        subjects = {ref.on(TURN_LEFT.template): ref for ref in followed()}
+        for record in await read_last_of(bus, subjects):
             _on_leave(left, record.subject, record.data, record.seq)
 
     subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), arrived)
@@ -117,4 +123,4 @@ def _on_leave(left: Callable[[TurnRef, int], None], subject: str, data: bytes, p
     except ValidationError as error:
         log.warning("unreadable leave", extra={"subject": subject, "faults": error.error_count()})
     else:
-        left(TurnRef(leave.team, leave.agent, leave.turn_id), position)
+        left(TurnRef(leave.team, leave.agent, leave.turn_id, shard_of(subject)), position)

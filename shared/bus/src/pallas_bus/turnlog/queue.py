@@ -15,6 +15,7 @@ from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.transport.traces import SYSTEM, trace_headers
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
+from pallas_contracts.shards import name_in, prefix_of, shard_of, stream_in, template_in
 from pallas_contracts.turns import TurnRequested
 
 ACK_WAIT = 10.0
@@ -29,9 +30,20 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
         Rejected: the request is larger than the broker accepts (`too_large`).
     """
     ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
-    subject = TURN_REQUESTED.template.subject(**ids)
+    subject = template_in(TURN_REQUESTED.template, request.shard).subject(**ids)
     headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
     return await bus.put(subject, request.model_dump_json().encode(), headers)
+
+
+async def forward(bus: Bus, delivery: "Delivery", shard: int) -> None:
+    """Put a delivered message, as it is, into the same queue of another shard.
+
+    Raises:
+        Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
+    """
+    subject = prefix_of(shard) + delivery.subject.split(".", 2)[2]
+    kept = {name: value for name, value in delivery.headers.items() if name == "Nats-Msg-Id"}
+    await bus.put(subject, delivery.data, trace_headers(kept))
 
 
 def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -> dict[str, str]:
@@ -39,7 +51,7 @@ def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -
     names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
     return SYSTEM | {
         **names,
-        "messaging.destination.name": TURN_QUEUE.name,
+        "messaging.destination.name": name_in(TURN_QUEUE, request.shard),
         "messaging.message.id": f"{TURN_REQUESTED.name}:{request.turn_id}",
         "messaging.consumer.group.name": consumer_name(request.team, request.agent),
     }
@@ -50,8 +62,10 @@ def consumer_name(team: str, agent: str) -> str:
     return f"{team}__{agent}"
 
 
-async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None) -> None:
-    """Create or update the durable consumer of an agent. `max_concurrency` limits its running turns on all workers.
+async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None, shard: int = 0) -> None:
+    """Create or update the durable consumer of an agent in the queue of a shard.
+
+    `max_concurrency` limits its running turns on all workers.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -67,9 +81,9 @@ async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: i
         "max_deliver": -1,
         "max_ack_pending": max_concurrency or -1,
         "max_waiting": 512,
-        "filter_subject": TURN_REQUESTED.template.filter(team=team, agent=agent),
+        "filter_subject": template_in(TURN_REQUESTED.template, shard).filter(team=team, agent=agent),
     }
-    await make_consumer(bus, TURN_QUEUE, config)
+    await make_consumer(bus, stream_in(TURN_QUEUE, shard), config)
 
 
 async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dict[str, Any]:
@@ -105,6 +119,11 @@ class Delivery:
     subject: str
     position: int
     stored_at: datetime
+
+    @property
+    def shard(self) -> int:
+        """The shard of the queue that it came from."""
+        return shard_of(self.subject)
 
     async def ack(self) -> None:
         """End the delivery: the turn is concluded, and its message is removed from the queue."""
@@ -143,22 +162,23 @@ class QueueState:
     running: int
 
 
-async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
-    """Read the state of an agent's queue.
+async def queue_state(bus: Bus, team: str, agent: str, shard: int = 0) -> QueueState:
+    """Read the state of an agent's queue in a shard.
 
     Raises:
         Unavailable: the agent has no consumer yet, or the broker does not answer.
     """
-    info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+    info = await bus.api(f"CONSUMER.INFO.{name_in(TURN_QUEUE, shard)}.{consumer_name(team, agent)}", {})
     delivered = info["delivered"]
     return QueueState(info["num_pending"], delivered["consumer_seq"], delivered["stream_seq"], info["num_ack_pending"])
 
 
-async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
-    """How many turns each caller has in an agent's queue, waiting or running, by its principal's token.
+async def turns_by_caller(bus: Bus, team: str, agent: str, shard: int = 0) -> dict[str, int]:
+    """How many turns each caller has in an agent's queue in a shard, waiting or running, by its principal's token.
 
     Raises:
         Unavailable: the broker does not answer.
     """
-    counts = await count_by_subject(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent))
+    subject = template_in(TURN_REQUESTED.template, shard).filter(team=team, agent=agent)
+    counts = await count_by_subject(bus, name_in(TURN_QUEUE, shard), subject)
     return {subject.rpartition(".")[2]: count for subject, count in counts.items()}

@@ -12,7 +12,7 @@ from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.content.objects import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE
+from pallas_contracts.catalog import TURN_CLAIM
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnClaim, TurnOutcome, TurnRequested
@@ -38,7 +38,7 @@ async def withdraw_turn(
         outcome = _outcome(request)
         if await TurnWriter(bus, TurnRef.of(request), 1, fence).conclude(outcome) and ended is not None:
             ended(outcome)
-        await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
+        await bus.api(f"STREAM.MSG.DELETE.{TurnRef.of(request).queue}", {"seq": position, "no_erase": True})
         await drop(bus, TurnRef.of(request))
     except PallasError as error:
         log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
@@ -52,7 +52,7 @@ async def first_cancel(bus: Bus, ref: TurnRef) -> int | None:
     Raises:
         Unavailable: the broker did not answer.
     """
-    async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
+    async for record in read(bus, ref.log, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return record.seq if isinstance(first, CancelRequested) else None
     return None

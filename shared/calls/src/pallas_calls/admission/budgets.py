@@ -58,7 +58,7 @@ class Budgets:
             spent = self._sums.get((day, "caller", caller), NO_SPENDING)
             yield AppliedBudget("caller_budget", "Your budget", granted, spent)
         if own is not None and own.per_caller is not None:
-            spent = self.spending.get(f"{day}.{team}.{caller}") or NO_SPENDING
+            spent = self._sums.get((day, f"caller of {team}", caller), NO_SPENDING)
             yield AppliedBudget("caller_budget", f"Your budget at team {team!r}", own.per_caller, spent)
 
     def _of_team(self, day: str, team: str, own: TeamBudget | None) -> Iterator[AppliedBudget]:
@@ -69,7 +69,7 @@ class Budgets:
                 yield AppliedBudget("team_budget", f"The budget of team {team!r}", budget, spent)
 
     def _changed(self, key: str, entry: Spending | None) -> None:
-        """Keep the sums of the team and of the caller in step with one entry."""
+        """Keep the sums of the team, of the caller and of both in step with one entry."""
         before = self._counted.pop(key, None)
         if before is not None:
             self._add(before, -1)
@@ -78,7 +78,9 @@ class Budgets:
             self._add(entry, 1)
 
     def _add(self, entry: Spending, sign: int) -> None:
-        for kind, name in (("team", entry.team), ("caller", caller_token(entry.caller))):
+        caller = caller_token(entry.caller)
+        # In each shard in which a team was there is an entry of a caller at it.
+        for kind, name in (("team", entry.team), ("caller", caller), (f"caller of {entry.team}", caller)):
             key = entry.day, kind, name
             total = self._sums.get(key, NO_SPENDING).plus(entry, sign)
             if total.calls:

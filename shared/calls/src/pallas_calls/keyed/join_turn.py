@@ -60,11 +60,10 @@ async def answer_found(
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def explain_cancel(bus: Bus, end: TurnEnd) -> TurnEnd:
+async def explain_cancel(bus: Bus, ref: TurnRef, end: TurnEnd) -> TurnEnd:
     """Add the reason to the end of a cancelled turn: the caller of its key may not be the one who cancelled it."""
     if end.outcome.status != "cancelled" or end.answer is not None:
         return end
-    ref = TurnRef(end.outcome.team, end.outcome.agent, end.outcome.turn_id)
     try:
         claim = (await claim_state(bus, ref)).claim
     except PallasError:

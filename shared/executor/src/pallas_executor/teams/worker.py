@@ -8,7 +8,7 @@ from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.sealed import seal_key
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, SHARDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -40,9 +40,8 @@ async def work_for_teams(
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
         process.uses(bus),
     ):
-        await declare(
-            bus, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas
-        )
+        used = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, *((SHARDS,) if bus.shards > 1 else ()))
+        await declare(bus, *used, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
         key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None

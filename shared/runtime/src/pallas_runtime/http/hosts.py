@@ -1,8 +1,14 @@
-"""The Host and Origin headers that a service for MCP accepts, as a protection against DNS rebinding."""
+"""The Host and Origin headers that a service accepts, as a protection against DNS rebinding.
+
+The MCP SDK checks them in the same way. Services that do not serve MCP use this, since importing the SDK takes long.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -13,6 +19,14 @@ class AcceptedHosts:
 
     hosts: list[str]
     origins: list[str]
+
+    def refusal(self, headers: Headers) -> Response | None:
+        """The answer to a request with other headers, else None. Only browsers send an Origin."""
+        if not _is_among(headers.get("host", ""), self.hosts):
+            return Response("Invalid Host header", 421)
+        if (origin := headers.get("origin")) and not _is_among(origin, self.origins):
+            return Response("Invalid Origin header", 403)
+        return None
 
 
 def accepted_hosts(
@@ -25,3 +39,7 @@ def accepted_hosts(
     public = urlsplit(public_url).netloc if public_url else None
     origins = [f"http://{host}" for host in local] + ([public_url.rstrip("/")] if public_url else [])
     return AcceptedHosts([*local, *allowed_hosts, *([public] if public else [])], [*origins, *allowed_origins])
+
+
+def _is_among(value: str, accepted: list[str]) -> bool:
+    return value in accepted or any(each.endswith(":*") and value.startswith(each[:-1]) for each in accepted)

@@ -4,6 +4,7 @@ a server must force.
 Everything else is handed through untouched.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from pallas_teams.parse import parse_file
 from pallas_teams.tree import plain
 
 type Settings = dict[str, Any]
+
+_AGENT_PATH = re.compile(r"^[^?#]*/teams/[^/?#]+/mcp/[^/?#]+$")
 
 FORCED: Mapping[str, Mapping[str, Any] | Any] = {
     "logger": {
@@ -28,7 +31,7 @@ FORCED: Mapping[str, Mapping[str, Any] | Any] = {
     "otel": {"enabled": False},
     "llm_retries": 0,
     "compaction": {"auto": False},
-    "mcp": {"client": {"auto_sampling": False}},
+    "mcp": {"client": {"auto_sampling": False}, "diagnostics": {"enabled": False}},
     "elicitation": {"mode": "none"},
 }
 """What a worker forces: it logs itself, callers keep the history, and nobody sits at a terminal."""
@@ -73,7 +76,7 @@ def translate(given: Settings, environ: Mapping[str, str]) -> Translated:
     """Translate the settings of 0.9. Variables with a default as the rest of Pallas writes it are expanded."""
     settings: Settings = {key: _expanded(value, environ) for key, value in given.items()}
     notes: list[str] = []
-    for rule in (_targets, _auto_sampling, _timeline, _dropped):
+    for rule in (_targets, _auto_sampling, _timeline, _dropped, _agent_paths):
         notes += rule(settings)
     return Translated(settings, tuple(notes))
 
@@ -130,6 +133,21 @@ def _timeline(settings: Settings) -> list[str]:
         return []
     _mapping(_mapping(settings, "mcp"), "diagnostics").setdefault("timeline", settings.pop("mcp_timeline"))
     return ["mcp_timeline is read as mcp.diagnostics.timeline"]
+
+
+def _agent_paths(settings: Settings) -> list[str]:
+    """Keep the paths of agents at a gateway: fast-agent adds `/mcp` to a path with another end and no query."""
+    match settings:
+        case {"mcp": {"servers": {**_some}}}:
+            pass
+        case _:
+            return []
+    notes = list[str]()
+    for name, server in _servers(settings).items():
+        if isinstance(url := server.get("url"), str) and _AGENT_PATH.search(url):
+            server["url"] = f"{url}?agent"
+            notes.append(f"mcp.servers.{name}.url is used as it is; fast-agent would add /mcp")
+    return notes
 
 
 def _dropped(settings: Settings) -> list[str]:

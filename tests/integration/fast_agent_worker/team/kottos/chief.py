@@ -1,4 +1,4 @@
-"""An agent that reaches another one of its folder by that one's address."""
+"""An agent that reaches others of its folder by their addresses."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from fast_agent import FastAgent
 fast = FastAgent("Chief")
 
 
-@fast.agent("chief", instruction="You ask others.", servers=["research"])
+@fast.agent("chief", instruction="You ask others.", servers=["research", "deputy", "guarded"])
 async def main() -> None:
     async with fast.run() as agent:
         await agent.interactive()

@@ -1,6 +1,6 @@
 // The agents that can be picked in a workspace, with their health as it changes, and which one is picked.
 import { computed, signal } from "../lib.js";
-import { get, path } from "../api.js";
+import { get, path, sentence } from "../api.js";
 import { on } from "../events.js";
 import { keep, read } from "../state.js";
 
@@ -12,6 +12,8 @@ export const keyOf = (agent) => `${agent.instance_id}/${agent.server_id}`;
 export class Agents {
   /** null until it is loaded. @type {import("../lib.js").Signal<import("../answers").Picker | null>} */
   picker = signal(null);
+  /** Why it is not loaded, or "". */
+  error = signal("");
   picked = signal("");
   wanted = "";
   agent = computed(() => this.picker.value?.agents.find((each) => keyOf(each) === this.picked.value) ?? null);
@@ -34,9 +36,10 @@ export class Agents {
     try {
       const picker = /** @type {import("../answers").Picker} */ (await get(path`/workspaces/${this.workspace}/agents`));
       this.picker.value = picker;
+      this.error.value = "";
       if (!this.agent.value) this.choose(this.wanted || (read(`agent.${this.workspace}`) ?? ""));
-    } catch {
-      // shown by the view, which loads the workspace too; the next event tries again
+    } catch (fault) {
+      this.error.value = sentence(fault);
     }
   }
 

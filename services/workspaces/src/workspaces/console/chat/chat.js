@@ -43,7 +43,7 @@ export function ChatPane({ id, agents, toggle }) {
     <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
       ${view && html`<${ConversationMenu} view=${view} current />`}</header>
     ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} />`}
-    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value}
+    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} asking=${chat.last.value?.status === "asking"}
       cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
 }
 

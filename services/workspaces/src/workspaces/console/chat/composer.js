@@ -2,7 +2,7 @@
 import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
-import { draftOf, firstMessages, keepDraft, newDraft } from "./drafts.js";
+import { draftOf, faultOfPaste, firstMessages, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
 import { Obstacle, placeholder } from "./obstacle.js";
 import { AgentPicker } from "./picker.js";
@@ -10,11 +10,12 @@ import { AgentPicker } from "./picker.js";
 /** @typedef {import("./images.js").Picture} Picture */
 
 /**
- * `place` is where the draft belongs; `running` the reply that `cancel` would end; `send` throws why it was refused.
- * @param {{place: string, agents: import("./agents.js").Agents, running?: string, cancel?: () => void,
+ * `place` is where the draft belongs; `running` the reply that `cancel` would end, which may be `asking`; `send` throws why
+ * it was refused.
+ * @param {{place: string, agents: import("./agents.js").Agents, running?: string, asking?: boolean, cancel?: () => void,
  *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
  */
-export function Composer({ place, agents, running = "", cancel, send }) {
+export function Composer({ place, agents, running = "", asking = false, cancel, send }) {
   // Of a conversation that was made, but whose message was refused.
   const [first] = useState(() => firstMessages.get(place));
   const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
@@ -28,11 +29,12 @@ export function Composer({ place, agents, running = "", cancel, send }) {
   const blind = pictures.length > 0 && agent && !agent.capabilities.vision;
   const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0);
 
-  // As soon as it can be written in, unless the focus is somewhere already. Touch would open a keyboard.
+  // As soon as it can be written in, and when an answer took away the button that had the focus; unless it is somewhere
+  // already. Touch would open a keyboard.
   const write = () => void (matchMedia("(pointer: fine)").matches && box.current?.focus());
   useEffect(() => {
     if (document.activeElement === document.body || document.activeElement?.id === "main") write();
-  }, [place, barred]);
+  }, [place, barred, running, asking]);
   useLayoutEffect(() => {
     if (!box.current || CSS.supports("field-sizing", "content")) return;
     box.current.style.height = "auto";
@@ -77,9 +79,11 @@ export function Composer({ place, agents, running = "", cancel, send }) {
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {
     const images = [...(event.clipboardData?.files ?? [])];
-    if (!images.length) return;
+    const fault = faultOfPaste(draft.text, event.clipboardData?.getData("text/plain") ?? "");
+    if (!images.length && !fault) return;
     event.preventDefault();
-    void add(images);
+    if (images.length) void add(images);
+    else setFaults([fault]);
   };
   const choose = (/** @type {{target: HTMLInputElement}} */ { target }) => {
     void add([...(target.files ?? [])]);

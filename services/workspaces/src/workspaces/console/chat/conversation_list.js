@@ -24,7 +24,10 @@ export function ConversationList({ conversations, current, onPick }) {
     return () => seen.disconnect();
   }, [next.value]);
   const all = list.value;
-  return html`<div class="conversation-scroll">
+  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  const loaded = all !== null;
+  useEffect(() => frame.current?.querySelector(".current")?.scrollIntoView({ block: "nearest" }), [current, loaded]);
+  return html`<div class="conversation-scroll" ref=${frame}>
     ${!all && !error.value && html`<${Skeleton} lines=${5} />`}
     ${error.value && html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${() => conversations.load()}>Try again<//>`}>${error.value}<//>`}
     ${all && grouped(all).map(([title, some]) => html`<section key=${title} aria-label=${title}><h3>${title}</h3>
@@ -47,7 +50,7 @@ export function ConversationMenu({ view, current }) {
   const [renaming, setRenaming] = useState(false);
   const drop = () => confirm({
     title: "Delete this conversation?", action: "Delete", danger: true,
-    text: `“${titleOf(view)}” and all its messages are deleted for good.`,
+    text: `This deletes “${titleOf(view)}” with all its messages for good.`,
     act: async () => {
       await remove(path`/conversations/${view.id}`);
       if (current) navigate(`/workspaces/${view.workspace_id}`, { replace: true });

@@ -31,6 +31,15 @@ export function keepDraft(place, draft) {
   }
 }
 
+/** Characters of a message, as the server counts them. */
+const LONGEST = 200_000;
+
+/** Why a text cannot be pasted into a message, or "": browsers take long to show one that could never be sent. @param {string} typed @param {string} pasted */
+export function faultOfPaste(typed, pasted) {
+  const [length, longest] = [typed.length + pasted.length, LONGEST].map((count) => count.toLocaleString("en"));
+  return typed.length + pasted.length > LONGEST ? `With this text the message would have ${length} characters; it may have ${longest}.` : "";
+}
+
 /** `crypto.randomUUID` is missing where the page came by plain HTTP from another machine. */
 function uuid() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -24,7 +24,7 @@ export async function readPictures(files, there) {
     const name = file.name || "The image";
     const [mime_type, bytes] = [file.type, file.size];
     const sum = pictures.reduce((all, each) => all + each.bytes, bytes);
-    if (!TYPES.includes(mime_type)) faults.push(`${name} is no PNG, JPEG, GIF or WebP image.`);
+    if (!TYPES.includes(mime_type)) faults.push(`${name} is not a PNG, JPEG, GIF or WebP image.`);
     else if (bytes > MOST_BYTES) faults.push(`${name} has ${size(bytes)}; an image may have ${size(MOST_BYTES)}.`);
     else if (pictures.length >= MOST) faults.push(`${name} is one too many: a message may have ${MOST} images.`);
     else if (sum > MOST_IN_ALL) faults.push(`${name} is too much: all images of a message may have ${size(MOST_IN_ALL)}.`);

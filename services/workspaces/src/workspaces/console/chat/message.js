@@ -52,7 +52,7 @@ function Reply({ item, view, agents }) {
 const keyOfReply = (view) => keyOf({ instance_id: view.agent_instance_id ?? "", server_id: view.agent_server_id ?? "" });
 
 /** @param {{view: MessageView}} props */
-const Failure = ({ view }) => html`<div class="failure" role="alert"><${Icon} name="circle-alert" />
+const Failure = ({ view }) => html`<div class="failure" role="group" aria-label="Why there is no answer"><${Icon} name="circle-alert" />
   <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>
     ${view.error_code && html`<code class="tag">${view.error_code}</code>`}</div></div>`;
 

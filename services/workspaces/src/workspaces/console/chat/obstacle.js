@@ -1,6 +1,6 @@
 // What stands in the way of a message: no agents, or one that is not well.
 import { capital, html } from "../lib.js";
-import { Banner } from "../parts/basic.js";
+import { Banner, Button } from "../parts/basic.js";
 
 /** @param {import("./agents.js").Agents} agents */
 export function placeholder(agents) {
@@ -13,6 +13,8 @@ export function placeholder(agents) {
 /** Why the agent cannot be used, or not well. @param {{agents: import("./agents.js").Agents}} props */
 export function Obstacle({ agents }) {
   const { empty } = agents.picker.value ?? {};
+  const again = html`<${Button} small onClick=${() => agents.load()}>Try again<//>`;
+  if (!agents.picker.value && agents.error.value) return html`<${Banner} tone="bad" action=${again}>${agents.error.value}<//>`;
   const agent = agents.agent.value;
   if (empty) return html`<${Banner} icon="users"><${NoAgents} empty=${empty} /><//>`;
   const { status, message } = agent?.health ?? {};

@@ -7,10 +7,13 @@ import { contentOf, faultOf, fieldsOf } from "./fields.js";
 
 /** @typedef {"accept" | "decline" | "cancel"} Action */
 
+/** What was typed and not sent, by question: a login or another conversation in between loses nothing. @type {Map<string, Record<string, any>>} */
+const unsent = new Map();
+
 /** @param {{reply: string, question: import("../answers").QuestionView}} props */
 export function Question({ reply, question: { id: question_id, message, requested_schema: schema, url } }) {
   const fields = useMemo(() => fieldsOf(schema), [question_id]);
-  const [values, setValues] = useState(() => Object.fromEntries(fields.map((field) => [field.name, field.start])));
+  const [values, setValues] = useState(() => unsent.get(question_id) ?? Object.fromEntries(fields.map((field) => [field.name, field.start])));
   const [faults, setFaults] = useState(/** @type {Record<string, string>} */ ({}));
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(/** @type {Action | ""} */ (""));
@@ -25,6 +28,7 @@ export function Question({ reply, question: { id: question_id, message, requeste
     const content = action === "accept" && !url ? { content: contentOf(fields, values) } : {};
     try {
       await post(path`/messages/${reply}/answer`, { action, question_id, ...content });
+      unsent.delete(question_id);
     } catch (fault) {
       setError(sentence(fault));
     }
@@ -39,7 +43,11 @@ export function Question({ reply, question: { id: question_id, message, requeste
     else void send("accept");
   };
   /** @param {string} name @param {unknown} value */
-  const set = (name, value) => setValues((before) => ({ ...before, [name]: value }));
+  const set = (name, value) => setValues((before) => {
+    const next = { ...before, [name]: value };
+    unsent.set(question_id, next);
+    return next;
+  });
   const act = (/** @type {Action} */ action) => ({ busy: busy === action, disabled: busy !== "", onClick: () => send(action) });
   return html`<form class="question" ref=${form} novalidate onSubmit=${submit} aria-labelledby=${id}>
     <p id=${id} class="question-text" dir="auto">${message}</p>

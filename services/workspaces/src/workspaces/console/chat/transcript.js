@@ -105,10 +105,11 @@ function Announcement({ chat }) {
     if (!view) return;
     if (view.status === "asking") setText(`${view.agent_title ?? "The agent"} asks: ${view.question?.message ?? ""}`);
     if (running(view)) setWas(view.id);
-    else if (was === view.id) setText(`${view.agent_title ?? "The agent"}: ${spoken(view)}`);
+    else if (was === view.id) setText(`${view.agent_title ?? "The agent"}${spoken(view)}`);
   }, [view?.status, view?.id]);
   return html`<p class="visually-hidden" role="status" aria-live="polite">${text}</p>`;
 }
 
 /** What is said of an answer, which nobody wants to hear in whole. @param {import("../answers").MessageView} view */
-const spoken = (view) => (view.status === "answered" ? view.content.slice(0, 400) : view.status);
+const spoken = ({ status, content, error }) =>
+  status === "answered" ? `: ${content.slice(0, 400)}` : status === "failed" ? ` failed: ${error ?? "it did not answer."}` : " was cancelled.";

@@ -20,17 +20,19 @@ export const Spinner = ({ size = 16 }) => html`
   <circle class="track" cx="8" cy="8" r="6.5" /><path d="M8 1.5a6.5 6.5 0 0 1 6.5 6.5" /></svg>`;
 
 /**
- * A button; with `href` a link that looks like one. `busy` shows a spinner and takes no clicks.
+ * A button; with `href` a link that looks like one. `busy` shows a spinner. Busy or disabled it takes no clicks, but keeps
+ * the focus, which browsers take from buttons with the attribute `disabled`.
  * @param {{kind?: "primary" | "plain" | "quiet" | "danger", icon?: string, busy?: boolean, small?: boolean, href?: string,
- *   children?: Children, class?: string, disabled?: boolean} & Record<string, unknown>} props
+ *   children?: Children, class?: string, disabled?: boolean, onClick?: (event: any) => unknown} & Record<string, unknown>} props
  */
-export function Button({ kind = "plain", icon, busy, small, href, children, class: extra, disabled, ...rest }) {
+export function Button({ kind = "plain", icon, busy, small, href, children, class: extra, disabled, onClick, ...rest }) {
   const name = classes("button", kind, small && "small", extra);
   const sign = busy ? html`<${Spinner} />` : icon && html`<${Icon} name=${icon} />`;
   const inside = html`${sign}${children && html`<span>${children}</span>`}`;
-  if (href) return html`<a class=${name} href=${href} ...${rest}>${inside}</a>`;
-  const state = { disabled: disabled || busy, "aria-busy": busy || undefined };
-  return html`<button type="button" class=${name} ...${state} ...${rest}>${inside}</button>`;
+  if (href) return html`<a class=${name} href=${href} onClick=${onClick} ...${rest}>${inside}</a>`;
+  const state = { "aria-disabled": disabled || busy || undefined, "aria-busy": busy || undefined };
+  const click = (/** @type {Event} */ event) => (disabled || busy ? event.preventDefault() : onClick?.(event));
+  return html`<button type="button" class=${name} ...${state} ...${rest} onClick=${click}>${inside}</button>`;
 }
 
 /**

@@ -31,7 +31,7 @@ export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
     ...(named ? [instance] : []),
     { title: "Attempt", number: true, cell: (/** @type {Run} */ run) => run.attempt },
     { title: "Took", number: true, cell: (/** @type {Run} */ run) => duration(run.took_ms) },
-    { title: "When", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
+    { title: "When", class: "when", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
     { title: "Correlation", cell: (/** @type {Run} */ run) => html`<span class="correlation"><code title=${run.correlation}>${run.correlation.slice(0, 8)}</code><${Copy} text=${run.correlation} label="Copy the correlation id" /></span>` },
   ];
   return html`<${Table} label=${label} columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;

@@ -62,6 +62,6 @@ function Ask({ question }) {
   };
   return html`<${Dialog} title=${question.title} onClose=${close}>
     <div class="dialog-body"><p>${question.text}</p>${error && html`<${Banner} tone="bad">${error}<//>`}</div>
-    <footer><${Button} onClick=${close}>Cancel<//>
-      <${Button} kind=${question.danger ? "danger" : "primary"} busy=${busy} onClick=${act} autofocus>${question.action}<//></footer><//>`;
+    <footer><${Button} onClick=${close} autofocus=${question.danger}>Cancel<//>
+      <${Button} kind=${question.danger ? "danger" : "primary"} busy=${busy} onClick=${act} autofocus=${!question.danger}>${question.action}<//></footer><//>`;
 }

@@ -64,7 +64,7 @@ export function DeleteDialog({ instance, onClose, onDone }) {
     onDone();
   }, onClose);
   return html`<${Dialog} title=${`Delete ${instance.name}?`} onClose=${onClose}><form onSubmit=${run}>
-    <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its JWT stops working. This cannot be undone: registered anew, it is another team.</p>
+    <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its JWT stops working. This cannot be undone: registering it again makes another team.</p>
       <${Field} label=${html`Type <b dir="auto">${instance.name}</b> to confirm`} for=${id}>
         <input id=${id} value=${typed} autocomplete="off" autofocus dir="auto" onInput=${valueTo(setTyped)} /><//>
       ${error && html`<${Banner} tone="bad">${error}<//>`}</div>

@@ -1,5 +1,5 @@
 // The team JWT of an instance: shown once, replaced by another one. It is kept in this component and nowhere else.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { path, post } from "../api.js";
 import { Banner, Button, Copy, Icon } from "./basic.js";
 import { confirm } from "./dialog.js";
@@ -23,6 +23,13 @@ export function TeamToken({ instance, onChanged }) {
     return () => removeEventListener("pagehide", forget);
   }, []);
   useEffect(() => setShown(null), [instance.id]);
+  const card = useRef(/** @type {HTMLElement | null} */ (null));
+  const before = useRef(shown);
+  // The button that showed or hid it is gone.
+  useEffect(() => {
+    if (before.current !== shown) card.current?.focus();
+    before.current = shown;
+  }, [shown]);
   const reveal = () => confirm({
     title: "Show the team JWT?",
     text: "It is shown once. Have the team's secrets file at hand: when you leave this page, it is gone, and only rotating makes another one.",
@@ -44,7 +51,7 @@ export function TeamToken({ instance, onChanged }) {
     },
   });
   const [icon, text] = STATES[instance.jwt] ?? STATES.none;
-  return html`<section class="card" aria-labelledby="token-title">
+  return html`<section class="card" aria-labelledby="token-title" tabindex="-1" ref=${card}>
     <header><h2 id="token-title" class="grow">Team JWT</h2>
       ${instance.jwt === "ready" && !shown && html`<${Button} kind="primary" icon="eye" onClick=${reveal}>Reveal once<//>`}
       ${instance.jwt !== "none" && html`<${Button} icon="rotate-ccw" onClick=${rotate}>Rotate team JWT<//>`}</header>

@@ -1,5 +1,5 @@
 // The frame of every page: navigation, skip link, the state of the event stream.
-import { asset, html, useEffect, useRef, useSignal } from "../lib.js";
+import { asset, html, useEffect, useLayoutEffect, useRef, useSignal } from "../lib.js";
 import { post } from "../api.js";
 import { streamState } from "../events.js";
 import { route } from "../router.js";
@@ -28,17 +28,20 @@ export function Shell({ children }) {
   const path = route.value?.path;
   const button = useRef(/** @type {HTMLElement | null} */ (null));
   const main = useRef(/** @type {HTMLElement | null} */ (null));
-  // A new page has the focus, unless it put it somewhere itself.
-  useEffect(() => {
-    open.value = false;
-    const focused = document.activeElement;
-    if (focused !== document.body && !main.current?.contains(focused)) main.current?.focus({ preventScroll: true });
+  const before = useRef(path);
+  // A new page has the focus, before its own parts take it. The first page leaves it to the browser.
+  useLayoutEffect(() => {
+    if (before.current === path || !main.current) return;
+    before.current = path;
+    open.value = main.current.inert = false;
+    main.current.focus({ preventScroll: true });
   }, [path]);
   useEffect(() => {
     if (open.value) drawer.current?.querySelector("a")?.focus();
   }, [open.value]);
   const close = () => {
     open.value = false;
+    if (button.current) button.current.inert = false; // now, as what is inert takes no focus
     button.current?.querySelector("button")?.focus();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && open.value && close();

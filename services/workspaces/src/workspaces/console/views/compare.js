@@ -53,8 +53,8 @@ function Side({ label, view, longest, pieces }) {
   return html`<section class="side" aria-label=${`${label}: ${turn.agent}`}>
     <header class="row wrap"><h2><span class="faint">${label}</span> <a href=${`/turns/${encodeURIComponent(turn.id)}`}>${turn.team}/${turn.agent}</a></h2>
       <${TurnState} line=${turn} />${view.model && html`<span class="tag">${view.model}</span>`}</header>
-    <${Fault} view=${view} />
-    <div class="card answer">${pieces ? html`<${Marked} pieces=${pieces} />` : html`<${Answer} view=${view} />`}</div>
+    <div class="stack-small"><${Fault} view=${view} />
+      <div class="card answer">${pieces ? html`<${Marked} pieces=${pieces} />` : html`<${Answer} view=${view} />`}</div></div>
     <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} narrow label=${`Timeline, ${label}`} /></div>
   </section>`;
 }

@@ -5,11 +5,11 @@ import { on } from "../events.js";
 import { Empty, HealthBadge } from "../parts/basic.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
+import { ORDER, placeOf, worstOf } from "../parts/worst.js";
 
 /** @typedef {import("../answers").AgentStatus} Status */
 /** @typedef {import("../answers").AgentStatuses} Statuses */
 
-const ORDER = ["error", "degraded", "unknown", "ok"];
 const WORDS = /** @type {Record<string, string>} */ ({ ok: "healthy", degraded: "degraded", error: "unhealthy", unknown: "not yet checked" });
 const TONES = /** @type {Record<string, string>} */ ({ ok: "ok", degraded: "warn", error: "bad", unknown: "idle" });
 
@@ -20,12 +20,12 @@ export default function HealthPage() {
   useEffect(() => on("health", (/** @type {Status} */ status) => {
     if (data) set({ ...data, agents: data.agents.map((each) => (same(each, status) ? status : each)) });
   }), [data]);
-  const groups = Map.groupBy(data?.agents ?? [], (each) => each.instance_id);
+  const groups = [...Map.groupBy(data?.agents ?? [], (each) => each.instance_id)].sort(([, one], [, other]) => worstOf(one) - worstOf(other));
   return html`<div class="page">
     <header><div><h1>Health</h1><p>All agents of registered instances. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
     ${!data ? html`<${Loading} loaded=${loaded} lines=${6} />` : !data.agents.length
       ? html`<${Empty} icon="heart-pulse" title="No agents yet">Add a Pallas instance, and its agents are checked from then on.<//>`
-      : html`<${Counts} agents=${data.agents} />${[...groups].map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
+      : html`<${Counts} agents=${data.agents} />${groups.map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
   </div>`;
 }
 
@@ -48,4 +48,4 @@ const Group = ({ id, agents }) => html`<section class="card flush" aria-labelled
 
 /** @param {Status} one @param {Status} other */
 const worstFirst = (one, other) =>
-  ORDER.indexOf(one.health.status) - ORDER.indexOf(other.health.status) || one.title.localeCompare(other.title);
+  placeOf(one) - placeOf(other) || one.title.localeCompare(other.title);

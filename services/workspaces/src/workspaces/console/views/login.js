@@ -51,7 +51,7 @@ export default function Login({ query }) {
     <div class="login-card"><img src=${asset("logo.svg")} width="44" height="44" alt="" />
       <h1>Log in to Pallas</h1>
       ${busy && once.current && !error ? html`<p class="row muted" role="status"><${Spinner} /> Logging in…</p>` : html`
-        ${error ? html`<${Banner} tone="bad">${error}<//>` : expired.value && html`<${Banner}>Your session has ended. What you typed is still there after the login.<//>`}
+        ${error ? html`<${Banner} tone="bad">${error}<//>` : expired.value && html`<${Banner}>Your session has ended. What you were writing to an agent is still there after the login.<//>`}
         <form class="stack" onSubmit=${submit}>
           <input class="visually-hidden" type="text" autocomplete="username" value="admin" tabindex="-1" aria-hidden="true" readonly />
           <${Field} label="Password" for="password">

@@ -25,7 +25,7 @@ export default function SettingsPage() {
   const loaded = useLoaded(() => /** @type {Promise<Values>} */ (get("/settings")), []);
   useTitle("Settings");
   return html`<div class="page">
-    <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
+    <header><div><h1>Settings</h1><p>These settings apply to all workspaces.</p></div></header>
     ${loaded.data ? html`<${Form} values=${loaded.data} onSaved=${loaded.set} />` : html`<${Loading} loaded=${loaded} lines=${6} />`}
   </div>`;
 }

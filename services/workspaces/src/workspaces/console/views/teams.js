@@ -1,5 +1,5 @@
 // Workspace settings: its name, the teams that are attached to it, and its end.
-import { html, useState, useTitle, valueTo } from "../lib.js";
+import { counted, html, useState, useTitle, valueTo } from "../lib.js";
 import { ApiError, get, patch, path, remove } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
@@ -59,10 +59,10 @@ function Name({ workspace, onSaved }) {
 /** @param {{workspace: Workspace}} props */
 function End({ workspace }) {
   const count = workspace.conversations;
-  const what = count === 0 ? "The workspace is" : `The workspace and its ${count === 1 ? "conversation" : `${count} conversations`} are`;
+  const what = count === 0 ? "the workspace" : `the workspace and its ${count === 1 ? "conversation" : `${counted(count, "conversation")}`}`;
   const drop = () => confirm({
-    title: `Delete ${workspace.name}?`,
-    text: `${what} deleted for good. Attached teams can no longer read its libraries.`,
+    title: `Delete “${workspace.name}”?`,
+    text: `This deletes ${what} for good. Attached teams can no longer read its libraries.`,
     action: "Delete workspace",
     danger: true,
     act: async () => {
@@ -73,5 +73,5 @@ function End({ workspace }) {
     },
   });
   return html`<section class="card" aria-labelledby="end-title"><header><div class="grow"><h2 id="end-title">Delete the workspace</h2>
-    <p class="muted">${what} deleted for good.</p></div><${Button} kind="danger" icon="trash-2" onClick=${drop}>Delete<//></header></section>`;
+    <p class="muted">Deletes ${what} for good.</p></div><${Button} kind="danger" icon="trash-2" onClick=${drop}>Delete<//></header></section>`;
 }

@@ -1,5 +1,5 @@
 // One turn: where its time went, drawn as a waterfall that grows while it runs, what was asked and what was answered.
-import { html, useState, useTitle } from "../lib.js";
+import { capital, html, useState, useTitle } from "../lib.js";
 import { session } from "../state.js";
 import { Button, Icon } from "../parts/basic.js";
 import { RunAgain } from "../parts/turns/again.js";
@@ -39,9 +39,9 @@ function Head({ view }) {
   const { turn } = view;
   return html`<header><div><div class="row wrap"><h1><span class="faint">${turn.team}/</span>${turn.agent}</h1><${TurnState} line=${turn} /></div>
       <${Facts} view=${view} /></div>
-    <div class="row wrap">
+    <div class="row wrap turn-actions">
       ${view.conversation_id && html`<${Button} icon="message-square" href=${`/workspaces/${encodeURIComponent(view.workspace_id ?? "")}/conversations/${encodeURIComponent(view.conversation_id)}`}>Conversation<//>`}
       <${Button} kind="primary" icon="rotate-cw" disabled=${!view.can_replay} title=${view.why_not ?? undefined} onClick=${() => setAsking(true)}>Run again<//>
-      ${view.why_not && isOver(turn) && html`<p class="why-not">${view.why_not}</p>`}</div></header>
+      ${view.why_not && isOver(turn) && html`<p class="why-not">${capital(view.why_not)}.</p>`}</div></header>
     ${asking && html`<${RunAgain} view=${view} onClose=${() => setAsking(false)} />`}`;
 }

@@ -15,6 +15,8 @@ import { TurnTable } from "../parts/turns/turn_table.js";
 
 const PAGE = 50;
 const MOST = 500;
+/** How long changes are collected before the list is drawn anew. */
+const TOGETHER_MS = 100;
 
 /** @param {{query: URLSearchParams}} props */
 export default function TurnsView({ query }) {
@@ -69,25 +71,31 @@ function useTurns(filter, key) {
   };
   const reload = () => load(null).then((found) => { setPage({ lines: found.turns, next: found.next }); setError(""); }, (fault) => setError(sentence(fault)));
   const take = (/** @type {Iterable<TurnLine>} */ lines) => setPage((now) => now && { ...now, lines: [...lines].reduce((all, line) => merged(all, line, filter.state, MOST), now.lines) });
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  const flush = () => {
+    clearTimeout(timer.current);
+    timer.current = undefined;
+    take(held.current.values());
+    held.current = new Map();
+    setWaiting(0);
+  };
   useEffect(() => {
     setPage(null);
     held.current.clear();
-    setWaiting(0);
+    flush();
     void reload();
     if (filter.until) return undefined; // what happens now is not in that time
     return openStream(`/turns/events?${streamQuery(filter)}`, {
       turn: (/** @type {TurnLine} */ line) => {
-        if (!stopped.current) return take([line]);
         held.current.set(line.id, line);
-        setWaiting(held.current.size);
+        if (stopped.current) setWaiting(held.current.size);
+        else timer.current ||= setTimeout(flush, TOGETHER_MS);
       },
       resync: () => stopped.current || void reload(),
     });
   }, [key]);
   const toggle = () => {
-    take(held.current.values());
-    held.current = new Map();
-    setWaiting(0);
+    flush();
     setPaused(!paused);
   };
   const more = async () => {

@@ -1,5 +1,5 @@
 // A workspace: its conversations, and the chat of one of them.
-import { asset, html, useEffect, useMemo, useSignal } from "../lib.js";
+import { asset, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { path, post } from "../api.js";
 import { on } from "../events.js";
 import { navigate } from "../router.js";
@@ -32,6 +32,16 @@ export default function Workspace({ params: { ws, c } }) {
     if (!c) document.title = `${name || "Workspace"} · Pallas`;
   }, [name, c]);
   useEffect(() => void (listed.value = false), [c]);
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const opened = useRef(false);
+  // Where the list is a drawer, it takes the focus when it opens, and gives it back when it closes: before it is painted
+  // hidden, when browsers take the focus away.
+  useLayoutEffect(() => {
+    if (listed.value) list.current?.querySelector("a")?.focus();
+    else if (opened.current && list.current?.contains(document.activeElement))
+      /** @type {HTMLElement | null} */ (document.querySelector(".list-toggle"))?.focus();
+    opened.current = listed.value;
+  }, [listed.value]);
   if (workspaces.value && !workspace)
     return html`<div class="page">
       <${Empty} icon="layout-grid" whole title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
@@ -40,7 +50,7 @@ export default function Workspace({ params: { ws, c } }) {
   const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value}
     onClick=${() => (listed.value = !listed.value)} />`;
   return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
-    <section class="conversations" aria-label="Conversations">
+    <section class="conversations" aria-label="Conversations" ref=${list}>
       <header><h2 class="ellipsis" dir="auto" title=${name}>${name}</h2>
         <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings">
           <${Icon} name="settings" /></a></header>

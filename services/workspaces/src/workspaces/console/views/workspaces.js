@@ -3,7 +3,8 @@ import { counted, html, useState, useTitle, valueTo } from "../lib.js";
 import { patch, path, post, remove, sentence } from "../api.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
-import { Button, Empty, Field, Icon, Skeleton } from "../parts/basic.js";
+import { loadWorkspaces, unlisted } from "../workspaces.js";
+import { Banner, Button, Empty, Field, Icon, Skeleton } from "../parts/basic.js";
 import { Dialog, confirm } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 
@@ -14,10 +15,11 @@ export default function Workspaces() {
   useTitle("Workspaces");
   const all = workspaces.value;
   const make = html`<${Button} kind="primary" icon="plus" onClick=${() => setDialog("new")}>New workspace<//>`;
+  const again = html`<${Button} small onClick=${loadWorkspaces}>Try again<//>`;
   return html`<div class="page">
     <header><div><h1>Workspaces</h1><p>A workspace has its own conversations, and the teams that are attached to it.</p></div>
       ${all?.length ? make : null}</header>
-    ${all === null && html`<${Skeleton} />`}
+    ${all === null && (unlisted.value ? html`<${Banner} tone="bad" action=${again}>${unlisted.value}<//>` : html`<${Skeleton} />`)}
     ${all?.length === 0 && html`<${Empty} icon="layout-grid" title="No workspaces yet" action=${make}>
       Make one, attach a team to it, and talk to its agents.<//>`}
     ${all && all.length > 0 && html`<ul class="cards">${all.map((each) => html`
@@ -31,7 +33,7 @@ function Card({ workspace, rename }) {
   const { id, name, conversations, instance_ids: teams } = workspace;
   const drop = () => confirm({
     title: `Delete “${name}”?`, action: "Delete workspace", danger: true,
-    text: `Its conversations (${conversations}) are deleted for good, and its teams lose access to its libraries.`,
+    text: `This deletes the workspace${conversations ? ` and ${counted(conversations, "conversation")}` : ""} for good. Attached teams can no longer read its libraries.`,
     act: async () => {
       await remove(path`/workspaces/${id}`);
       workspaces.value = (workspaces.value ?? []).filter((each) => each.id !== id);

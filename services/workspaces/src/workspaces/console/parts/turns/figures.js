@@ -34,7 +34,7 @@ export function change(old, now) {
 }
 
 /** @param {{old: View, new: View}} props */
-export const Figures = ({ old, new: now }) => html`<div class="table-frame" role="region" aria-label="Figures" tabindex="0"><table class="figures">
+export const Figures = ({ old, new: now }) => html`<div class="figures-frame" role="region" aria-label="Figures" tabindex="0"><table class="figures">
   <thead><tr><th scope="col">Figure</th><th scope="col" class="number">First</th><th scope="col" class="number">Again</th><th scope="col" class="number">Change</th></tr></thead>
   <tbody>${figuresOf(old, now).map((figure) => html`<tr key=${figure.name}><th scope="row">${figure.name}</th>
     <td class="number" data-title="First">${figure.show(figure.old)}</td><td class="number" data-title="Again">${figure.show(figure.new)}</td>

@@ -1,5 +1,5 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
-import { counted, html } from "../../lib.js";
+import { capital, counted, html } from "../../lib.js";
 import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
@@ -18,8 +18,8 @@ export function Summary({ view }) {
   const away = agents.reduce((all, each) => all + each.to - each.from, 0);
   const parts = [
     { kind: "queue", figure: duration(times.queued), text: "waiting" },
-    { kind: "model", figure: duration(times.models), text: `in ${counted(times.model_calls, "model call")}` },
-    { kind: "tool", figure: duration(times.tools), text: `in ${counted(times.tool_calls, "tool call")}` },
+    ...(times.model_calls ? [{ kind: "model", figure: duration(times.models), text: `in ${counted(times.model_calls, "model call")}` }] : []),
+    ...(times.tool_calls ? [{ kind: "tool", figure: duration(times.tools), text: `in ${counted(times.tool_calls, "tool call")}` }] : []),
     ...(away ? [{ kind: "agent", figure: duration(away), text: "in turns of other agents" }] : []),
     ...(isOver(view.turn) && times.rest - away >= 1 ? [{ kind: "other", figure: duration(times.rest - away), text: "other" }] : []),
   ];
@@ -47,23 +47,24 @@ export function Facts({ view }) {
 }
 
 /** @param {{view: TurnView}} props */
-export const Fault = ({ view }) => view.fault && html`<${Banner} tone="bad"><b>${view.turn.code ?? "failed"}</b> ${view.fault}<//>`;
+export const Fault = ({ view }) => view.fault && html`<${Banner} tone="bad"><span dir="auto">${capital(view.fault)}</span> <code class="tag">${view.turn.code ?? "failed"}</code><//>`;
 
 /** @param {{view: TurnView}} props */
 export function Content({ view }) {
   const { content } = view;
   if (!content) return null;
-  const kept = view.content_until && !content.expired && html`<span class="faint">kept until <${Time} at=${view.content_until} /></span>`;
+  const kept = view.content_until && !content.expired && html`<span class="faint">forgotten <${Time} at=${view.content_until} /></span>`;
   return html`<div class="turn-content">
     <section class="card" aria-labelledby="asked"><header><h2 id="asked" class="grow">Asked</h2></header><${Asked} content=${content} /></section>
-    <section class="card" aria-labelledby="answer"><header><h2 id="answer" class="grow">Answer</h2>${kept}${content.text && !content.expired && html`<${Copy} text=${content.text} label="Copy the answer" />`}</header>
+    <section class="card" aria-labelledby="answer"><header><h2 id="answer" class="grow">Answer</h2>${kept}${content.text && !content.expired && !view.fault && html`<${Copy} text=${content.text} label="Copy the answer" />`}</header>
       <${Answer} view=${view} /></section></div>`;
 }
 
 /** @param {{view: TurnView}} props */
 export function Answer({ view }) {
   const { content, turn } = view;
-  if (content?.expired) return html`<p class="muted"><${Icon} name="clock" /> ${content.text || "The content is no longer kept."}</p>`;
+  if (content?.expired) return html`<p class="muted"><${Icon} name="clock" /> The answer is no longer kept.</p>`;
+  if (view.fault) return html`<p class="muted">There is no answer, because the turn failed.</p>`;
   if (content?.text) return html`<${Markdown} text=${content.text} />`;
   return html`<p class="muted">${isOver(turn) ? "There is no answer." : "There is no answer yet."}</p>`;
 }

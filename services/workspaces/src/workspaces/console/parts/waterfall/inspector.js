@@ -3,7 +3,7 @@
 import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
 import { duration } from "../units.js";
-import { KINDS, NAMED } from "./kinds.js";
+import { KINDS, NAMED, iconOf } from "./kinds.js";
 import { cost, tokens } from "./words.js";
 
 /** @param {{bar: Bar | undefined, length: import("../../lib.js").Signal<number>}} props `length` is that of the turn, in milliseconds */
@@ -12,7 +12,7 @@ export function Inspector({ bar, length }) {
   const kind = KINDS[bar.kind];
   const share = bar.took_ms !== null && length.value > 0 ? Math.round((100 * bar.took_ms) / length.value) : 0;
   return html`<div class="wf-inspector">
-    <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${kind.icon} /></span>
+    <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${iconOf(bar)} /></span>
     <span class="wf-title">${NAMED.has(bar.kind) && html`<b>${kind.name}</b> `}${bar.what}</span>
     <dl>
       <div><dt>at</dt><dd>${duration(bar.after_ms)}</dd></div>

@@ -15,6 +15,12 @@ export const KINDS = {
   outcome: { name: "Outcome", icon: "circle-check" },
 };
 
+/** The icon of a bar: an outcome has one for each way to end. @param {import("./tree.js").Bar} bar */
+export function iconOf({ kind, what, failed }) {
+  if (kind !== "outcome") return KINDS[kind].icon;
+  return failed ? "circle-alert" : what.startsWith("cancelled") ? "circle-x" : KINDS.outcome.icon;
+}
+
 /** Bars that contain others are drawn as thin lines, so that what takes the time stands out. */
 export const CONTAINERS = new Set(["attempt", "step"]);
 

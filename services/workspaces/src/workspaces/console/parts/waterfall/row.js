@@ -5,7 +5,7 @@
 import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
 import { duration } from "../units.js";
-import { CONTAINERS, KINDS } from "./kinds.js";
+import { CONTAINERS, KINDS, iconOf } from "./kinds.js";
 import { place } from "./scale.js";
 import { spoken } from "./words.js";
 
@@ -28,7 +28,7 @@ export function WaterfallRow({ row, range, now, room, focused, onToggle }) {
       ${row.expandable
         ? html`<button type="button" class="wf-toggle" tabindex="-1" aria-hidden="true" onClick=${() => onToggle(bar.id)}><${Icon} name="chevron-right" /></button>`
         : html`<span class="wf-toggle"></span>`}
-      <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
+      <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${iconOf(bar)} /></span>
       <span class="wf-what">${bar.what}</span>
       ${bar.note && html`<span class="wf-note">${bar.note}</span>`}
       ${row.hidden ? html`<span class="wf-hidden">${row.hidden.toLocaleString("en")} more</span>` : null}

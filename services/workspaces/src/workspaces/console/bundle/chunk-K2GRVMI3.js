@@ -1,0 +1,1 @@
+var c=["error","degraded","unknown","ok"],t=({health:o})=>c.indexOf(o?.status??"unknown"),p=o=>Math.min(...o.map(t)),d=(o,e)=>o.length<=e?o:o.toSorted((n,r)=>t(n)-t(r)).slice(0,e);export{c as a,t as b,p as c,d};

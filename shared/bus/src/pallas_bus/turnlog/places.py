@@ -1,0 +1,149 @@
+"""In which shard of the log a turn is made, and where one is that may have been made before.
+
+A team moves by one write to the table, of which others hear later. So two processes may want to make the turn of one
+id in two shards. Whoever has the newer table closes the id in the earlier shards first (`close`): a turn that was
+claimed or cancelled there stays there, and any other is executed only in the shard where the newer one makes it. An id
+that nobody else can use, as that of a call without an idempotency key, needs none of that.
+
+With one shard nothing here asks the broker anything.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table
+from pallas_bus.turnlog.claims import close
+from pallas_bus.turnlog.followers import publish_joined
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import SHARDS, STAY, TURN_REQUESTED
+from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.shards import TeamShard
+from pallas_contracts.turns import TurnRequested
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where teams are, as this process has heard. Made by `watch_places`; without a table there is one shard."""
+
+    bus: Bus
+    table: Table[TeamShard] | None = None
+
+    def of(self, team: str) -> TeamShard:
+        """Where a team is."""
+        found = self.table.get(team) if self.table is not None else None
+        return found or TeamShard(team=team)
+
+    def anew(self, request: TurnRequested) -> TurnRequested:
+        """The request of a turn whose id nobody else can use, in its team's shard."""
+        return _in(request, self.of(request.team).shard)
+
+    async def of_named(self, request: TurnRequested) -> TurnRequested:
+        """The request of a turn whose id others may use, in the shard where it is or will be.
+
+        Raises:
+            Unavailable: the broker did not answer; the call may be repeated.
+        """
+        if self.table is None:
+            return request
+        # Followers are announced before the id is closed: a caller that leaves the old shard then cancels nothing.
+        announced = request.parent is None and request.digest is not None
+        ref = await named(self.bus, self.of(request.team), TurnRef.of(request), announced=announced)
+        return _in(request, ref.shard)
+
+
+@asynccontextmanager
+async def watch_places(bus: Bus) -> AsyncGenerator[Places]:
+    """Follow the table of teams inside the block, which begins once it was read."""
+    if bus.shards == 1:
+        yield Places(bus)
+        return
+    async with kv.watch(bus, SHARDS) as table:
+        await table.synced.wait()
+        yield Places(bus, table)
+
+
+async def place_now(bus: Bus, team: str) -> TeamShard:
+    """Where a team is, read from the table.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    if bus.shards == 1 or team in STAY:
+        return TeamShard(team=team)
+    return await kv.get(bus, SHARDS, team=team) or TeamShard(team=team)
+
+
+async def placed(bus: Bus, request: TurnRequested) -> TurnRequested:
+    """The same as `Places.of_named`, for who makes few turns: the table is read.
+
+    Raises:
+        Unavailable: the broker did not answer; the call may be repeated.
+    """
+    ref = await named(bus, await place_now(bus, request.team), TurnRef.of(request))
+    return _in(request, ref.shard)
+
+
+async def everywhere(bus: Bus, ref: TurnRef) -> list[TurnRef]:
+    """The turn in each shard in which it may be: the present one of its team first. Nothing is closed.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    place = await place_now(bus, ref.team)
+    return [ref.at(shard) for shard in (place.shard, *place.remembered(utc_now()))]
+
+
+async def named(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
+    """The turn of an id that others may use, in the one shard in which it can be executed from now on.
+
+    `announced`: in each shard that is closed it is said first that the turn is followed.
+
+    Raises:
+        Unavailable: the broker did not answer; the call may be repeated.
+    """
+    for shard in where.remembered(utc_now()):
+        earlier = ref.at(shard)
+        if announced:
+            await publish_joined(bus, earlier)
+        if await close(bus, earlier, where.shard) is not None:
+            return earlier
+    return ref.at(where.shard)
+
+
+async def check_shards(bus: Bus) -> None:
+    """Check that this process knows all shards that there are: it would make turns where nobody looks for them.
+
+    Raises:
+        Rejected: there are more (`bad_settings`).
+        Unavailable: the broker does not answer.
+    """
+    if (there := await known_shards(bus)) > bus.shards:
+        raise Rejected(
+            f"PALLAS_LOG_SHARDS is {bus.shards}, but the broker has {there} shards of the log: "
+            f"set it to {there} for all that connect",
+            code="bad_settings",
+        )
+
+
+async def known_shards(bus: Bus) -> int:
+    """How many shards of the log the broker has; 1 if it has none, or no streams at all.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    queues = TURN_REQUESTED.template.filter().replace("pallas.v1.", "pallas.*.")
+    try:
+        names = (await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()
+    except Unavailable as error:
+        if error.code != "no_responders":
+            raise
+        return 1
+    return max(1, len(names))
+
+
+def _in(request: TurnRequested, shard: int) -> TurnRequested:
+    return request.model_copy(update={"shard": shard}) if request.shard != shard else request

@@ -1,0 +1,184 @@
+"""A team moves to another shard of the log: its turns are executed once, whoever has heard of it and who has not."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.builders import turn_requested
+from tests.conftest import Connecting
+from tests.e2e import wire
+from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.agent_gateway.test_keys import LOG_KEY, keyed
+from tests.integration.processes import a_service
+from tests.integration.real_parts import Front, a_worker, until
+from tests.waiting import eventually, soon
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.logs import count_in_shards, read_shards
+from pallas_bus.turnlog.places import named
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_OUTCOME, TURN_REQUESTED
+from pallas_contracts.message import utc_now
+from pallas_contracts.shards import Earlier, TeamShard
+from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome, TurnRequested
+from pallas_executor.executor import Executor
+
+CALLS = 24
+
+
+@pytest.fixture
+async def shards(bus: Connecting, nats_url: str, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """A platform whose log has two shards, on the module's broker."""
+    connection = await bus(GATEWAY)
+    connection.shards = 2
+    async for made in make_platform(connection, nats_url, team, tmp_path):
+        yield made
+
+
+def moved(team: str) -> TeamShard:
+    """The entry of a team that has just moved from shard 0 to shard 1."""
+    return TeamShard(team=team, shard=1, earlier=(Earlier(shard=0, until=utc_now() + timedelta(days=1)),))
+
+
+async def drained(bus: Bus, team: str) -> None:
+    """Wait until the team has no turn in any queue."""
+
+    async def look() -> bool:
+        return not await count_in_shards(bus, TURN_REQUESTED, {"team": team})
+
+    await until(look, 40)
+
+
+async def executed(bus: Bus, team: str) -> tuple[Counter[str], Counter[str]]:
+    """How often each turn was claimed to be executed, and its outcomes, in all shards."""
+    ids = {"team": team}
+    claims = [TurnClaim.model_validate_json(it.data) async for it in read_shards(bus, TURN_CLAIM, ids)]
+    outcomes = [TurnOutcome.model_validate_json(it.data) async for it in read_shards(bus, TURN_OUTCOME, ids)]
+    runs = Counter(it.turn_id for it in claims if isinstance(it.claim, Claimed) and not it.claim.ends)
+    return runs, Counter(it.turn_id for it in outcomes)
+
+
+def orders() -> Iterator[tuple[str, ...]]:
+    """The older gateway submits; the newer one closes, then submits; somebody cancels or nobody; a worker comes."""
+    for order in permutations(("older", "close", "newer", "work")):
+        if order.index("close") < order.index("newer"):
+            yield order
+            for at in range(3):
+                yield (*order[:at], "cancel", *order[at:])
+
+
+class Once:
+    """One turn of a key that two gateways make, of which only one knows that the team has moved."""
+
+    def __init__(self, bus: Bus, worker: Executor, request: TurnRequested) -> None:
+        self.bus, self.worker, self.request = bus, worker, request
+        self.place, self.ref = moved(request.team), TurnRef.of(request)
+
+    async def run(self, order: tuple[str, ...]) -> None:
+        """Carry out the steps in this order, and let the worker finish."""
+        steps: dict[str, Callable[[], Awaitable[object]]] = {
+            "older": lambda: submit(self.bus, self.request),
+            "close": self.close,
+            "newer": lambda: submit(self.bus, self.request.model_copy(update={"shard": self.ref.shard})),
+            "cancel": lambda: request_cancel(self.bus, TurnRef.of(self.request), "a test"),
+            "work": self.work,
+        }
+        for step in (*order, "work"):
+            await steps[step]()
+
+    async def close(self) -> None:
+        """Find the shard in which the newer gateway makes or joins the turn."""
+        self.ref = await named(self.bus, self.place, self.ref, announced=True)
+
+    async def work(self) -> None:
+        """Execute what is queued."""
+        self.hold(False)
+        await drained(self.bus, self.request.team)
+        self.hold(True)
+
+    def hold(self, held: bool) -> None:
+        """Whether the worker takes turns."""
+        self.worker.holding.by_setting = held
+        self.worker.holding.on_change()
+
+
+async def test_a_key_makes_one_turn_in_every_order_of_two_gateways(shards: Platform, tmp_path: Path) -> None:
+    await shards.gateway(log_shards="2")
+    await kv.put(shards.bus, SHARDS, moved(shards.team), team=shards.team)
+    file = shards.file()
+    file.touch()
+    shards.describe()
+    worker = await shards.stack.enter_async_context(a_worker(shards.url, shards.folder, hold="true", log_shards="2"))
+    runs = Counter[str]()
+    for order in orders():
+        request = turn_requested(shards.team, "bench", tool="effect", arguments={"file": str(file)})
+        request = request.model_copy(update={"digest": "d"})
+        await soon(Once(shards.bus, worker, request).run(order))
+        runs, ends = await executed(shards.bus, shards.team)
+        assert ends[request.turn_id] == 1, order
+        assert runs[request.turn_id] in ((0, 1) if "cancel" in order else (1,)), order
+    assert len(file.with_suffix(".effects").read_text().split()) == sum(runs.values())
+
+
+async def test_a_team_moves_under_load_while_tables_are_stale_and_a_worker_is_killed(
+    shards: Platform, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    shards.describe()
+    stale, fresh = [await shards.gateway(log_key=LOG_KEY, log_shards="2") for _ in range(2)]
+    late = await shards.stack.enter_async_context(a_worker(shards.url, shards.folder, log_shards="2"))
+    settings = {"teams": str(shards.folder), "slots": "4", "log_shards": "2"}
+    killed = await shards.stack.enter_async_context(
+        a_service("agent_worker", shards.url, tmp_path, "killed", **settings)
+    )
+    await killed.ready()
+    await shards.served(stale)
+    await shards.served(fresh)
+    # One gateway and one worker never hear that the team has moved.
+    stale.gateway.calls.places = replace(stale.gateway.calls.places, table=kv.Table(shards.bus, SHARDS))
+    late.places[shards.team] = kv.Table(shards.bus, SHARDS)
+    files = [tmp_path / f"turn{number}" for number in range(CALLS)]
+    calls = [asyncio.create_task(_call(http, front, shards, file)) for file in files for front in (stale, fresh)]
+    await eventually(lambda: any(file.with_suffix(".effects").exists() for file in files))
+    await kv.put(shards.bus, SHARDS, moved(shards.team), team=shards.team)
+    await until(lambda: _knows(fresh, shards.team))
+    again = [asyncio.create_task(_call(http, front, shards, file)) for file in files for front in (fresh, stale)]
+    killed.process.kill()
+    newer = await shards.stack.enter_async_context(a_worker(shards.url, shards.folder, log_shards="2"))
+    assert newer
+    for file in files:
+        file.touch()
+    answers = await soon(asyncio.gather(*calls, *again), 60)
+    await drained(shards.bus, shards.team)
+    _, ends = await executed(shards.bus, shards.team)
+    assert set(ends.values()) == {1}
+    assert len(ends) == CALLS
+    effects = [len(file.with_suffix(".effects").read_text().split()) for file in files]
+    assert set(effects) == {1}
+    for number in range(CALLS):
+        assert len({answers[at] for at in (2 * number, 2 * number + 1, 2 * (CALLS + number))}) == 1
+
+
+async def _knows(front: Front, team: str) -> bool:
+    return front.gateway.calls.places.of(team).shard == 1
+
+
+async def _call(http: httpx.AsyncClient, front: Front, platform: Platform, file: Path) -> str:
+    """Call the tool with the key of a file, again while the platform says so; the answer as text."""
+    params = keyed("effect", {"file": str(file)}, key=file.name)
+    while True:
+        answers = await wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params))
+        result: dict[str, Any] = answers[-1]["result"]
+        error: dict[str, Any] = (result.get("_meta") or {}).get("pallas/error") or {}
+        if error.get("code") != "busy":
+            return str(error.get("code") or result["content"])
+        await asyncio.sleep(error["retry_after_ms"] / 1000)

@@ -1,9 +1,8 @@
-"""The component `deploy/k8s/components/prices`: workers of both kinds read the price table that is in it."""
+"""The component `deploy/k8s/components/prices`: the workers of a team read the price table that is in it."""
 
 from pathlib import Path
 
-import pytest
-from tests.deployment.kubernetes import NEWEST, OLDEST, OVERLAYS, Object, prices_of, variables, with_component
+from tests.deployment.kubernetes import NEWEST, OLDEST, Object, prices_of, variables, with_component
 from tests.deployment.schemas import accept
 from tests.deployment.services import DEMO
 
@@ -13,10 +12,9 @@ from pallas_cli.k8s.plan import Planner
 from pallas_teams.prices import load_prices
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_workers_of_a_team_read_the_prices(overlay: str, tmp_path: Path) -> None:
+def test_workers_of_a_team_read_the_prices(tmp_path: Path) -> None:
     BrokerFolder(tmp_path / "broker").write_users([])
-    made = with_component(overlay, "prices", tmp_path)
+    made = with_component("production", "prices", tmp_path)
     plan = Planner(made, read_folders([DEMO], {}), lambda _kind, _name, _namespace: None, tmp_path / "broker").plan()
     worker = of(plan.objects, "Deployment", "agent-worker-demo")
     name, folder = prices_of(worker["spec"]["template"])

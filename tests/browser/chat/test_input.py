@@ -1,12 +1,13 @@
 """What people and agents may give to the chat: drafts, images, long histories, and text that means harm."""
 
+import asyncio
 import base64
 import re
 import uuid
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from sqlalchemy import insert
 from tests.browser.chat.talking import reply, say
 from tests.browser.pages import Show
@@ -58,6 +59,25 @@ async def test_a_draft_stays_with_its_conversation(show: Show, harper: Agent) ->
     await expect(box).to_have_value("unfinished\n")
     await page.reload()
     await expect(box).to_have_value("unfinished\n")
+
+
+async def test_the_first_message_is_seen_until_its_conversation_is_there(show: Show, harper: Agent) -> None:
+    page = await show()
+    made, loaded = asyncio.Event(), asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        await (made if route.request.method == "POST" else loaded).wait()
+        await route.continue_()
+
+    await page.route(re.compile("/conversations(/[^/]+)?$|limit="), slowly)
+    await say(page, "Hello")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("Hello")
+    made.set()
+    await expect(page.get_by_role("article", name="You")).to_have_text("Hello")
+    loaded.set()
+    await (await harper.next()).answer("Good day.")
+    await expect(reply(page)).to_contain_text("Good day.")
+    await expect(page.get_by_role("article")).to_have_count(2)
 
 
 async def test_a_text_that_is_too_long_to_send_is_not_pasted(show: Show) -> None:

@@ -42,7 +42,7 @@ export function ChatPane({ id, agents, toggle }) {
   return html`<section class="chat" aria-label="Chat">
     <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
       ${view && html`<${ConversationMenu} view=${view} current />`}</header>
-    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} />`}
+    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} first=${first} />`}
     <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} asking=${chat.last.value?.status === "asking"}
       cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
 }
@@ -53,12 +53,14 @@ const NoConversation = ({ workspace, toggle }) => html`<section class="chat" ari
   <${Empty} icon="message-square" title="There is no such conversation"
     action=${html`<${Button} href=${`/workspaces/${workspace}`} icon="plus">New conversation<//>`}>It may have been deleted.<//></section>`;
 
-/** @param {{chat: Chat}} props */
-function Loading({ chat }) {
+/** `first`: the message it was made for, which is on its way. @param {{chat: Chat, first: import("./drafts.js").FirstMessage | undefined}} props */
+function Loading({ chat, first }) {
   const again = html`<${Button} small onClick=${() => chat.load()}>Try again<//>`;
   const error = chat.error.value;
   return html`<div class="transcript-frame"><div class="messages">
-    ${error ? html`<${Banner} tone="bad" action=${again}>${error}<//>` : html`<${Skeleton} lines=${6} />`}</div></div>`;
+    ${error ? html`<${Banner} tone="bad" action=${again}>${error}<//>` : first?.draft.text ? html`
+      <article class="message asked on-its-way" aria-label="You"><div class="bubble" dir="auto">${first.draft.text}</div></article>`
+      : html`<${Skeleton} lines=${6} />`}</div></div>`;
 }
 
 /**

@@ -11,11 +11,11 @@ import { AgentPicker } from "./picker.js";
 
 /**
  * `place` is where the draft belongs; `running` the reply that `cancel` would end, which may be `asking`; `send` throws why
- * it was refused.
- * @param {{place: string, agents: import("./agents.js").Agents, running?: string, asking?: boolean, cancel?: () => void,
+ * it was refused. `stays`: the text is shown until it is sent, as there is no transcript yet.
+ * @param {{place: string, agents: import("./agents.js").Agents, running?: string, asking?: boolean, stays?: boolean, cancel?: () => void,
  *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
  */
-export function Composer({ place, agents, running = "", asking = false, cancel, send }) {
+export function Composer({ place, agents, running = "", asking = false, stays = false, cancel, send }) {
   // Of a conversation that was made, but whose message was refused.
   const [first] = useState(() => firstMessages.get(place));
   const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
@@ -57,8 +57,10 @@ export function Composer({ place, agents, running = "", asking = false, cancel, 
     const [message, images] = [draft, pictures];
     setSending(true);
     setFaults([]);
-    setDraft(newDraft());
-    setPictures([]);
+    if (!stays) {
+      setDraft(newDraft());
+      setPictures([]);
+    }
     try {
       await send({ id: message.id, text: message.text.trim(), pictures: images });
       keepDraft(place, newDraft());
@@ -98,7 +100,7 @@ export function Composer({ place, agents, running = "", asking = false, cancel, 
     <div class=${classes("composer-box", barred && "barred", drop && "dropping")}>
       ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${without} />`}
       <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text}
-        disabled=${barred} onInput=${valueTo(type)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
+        disabled=${barred} readonly=${stays && sending} onInput=${valueTo(type)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
       <div class="composer-foot"><${AgentPicker} agents=${agents} onPicked=${() => setTimeout(write)} /><span class="grow" />
         <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${choose} />
         <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />

@@ -81,5 +81,5 @@ function outcome(after, attached, detached) {
   const parts = [];
   if (attached.length) parts.push(`Attached ${attached.map((each) => `${each.name} (${agents.get(each.id)})`).join(", ")}.`);
   if (detached.length) parts.push(`Detached ${detached.map((each) => each.name).join(", ")}.`);
-  return { text: `${parts.join(" ")} Mnemosyne is told now.`, warnings: after.instances.filter((each) => each.warning) };
+  return { text: `${parts.join(" ")} Mnemosyne is told in the background.`, warnings: after.instances.filter((each) => each.warning) };
 }

@@ -22,7 +22,7 @@ export const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").rep
 /** @param {{runs: readonly Run[], named?: boolean, label?: string}} props `named`: with the name of the instance */
 export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
   const instance = {
-    title: "Instance",
+    title: "Instance", class: "whose",
     cell: (/** @type {Run} */ run) => html`<a href=${`/instances/${encodeURIComponent(run.instance_id)}`} dir="auto">${run.instance_name}</a>`,
   };
   const columns = [

@@ -78,5 +78,5 @@ function NewChat({ ws, name, agents, toggle }) {
   return html`<section class="chat new-chat" aria-label="New conversation">
     <header class="chat-head">${toggle}<h1 class="ellipsis">New conversation</h1></header>
     <div class="greeting"><img src=${asset("logo.svg")} alt="" width="40" height="40" /><h2 dir="auto">${greeting}</h2></div>
-    <${Composer} place=${`new.${ws}`} agents=${agents} send=${send} /></section>`;
+    <${Composer} place=${`new.${ws}`} agents=${agents} stays send=${send} /></section>`;
 }

@@ -41,6 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
     return GroupScheduling(config, log)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the long groups first."""
     ranks = {group: rank for rank, group in enumerate(_GROUPS)}

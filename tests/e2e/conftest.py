@@ -1,6 +1,12 @@
-"""Stacks for all end-to-end tests that do not start their own, each started when the first of them asks for it."""
+"""Two stacks for all end-to-end tests that do not start their own, of which one runs at a time.
 
-from collections.abc import AsyncGenerator, Generator
+A stack that waits for its next test costs processor time too. So tests that start their own come first, then those of
+one stack, then those of the other.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from tests.e2e.auth_stack import AuthStack, running_auth_stack
@@ -19,26 +25,48 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Let the official client talk to the server in both ways, or in one where a test is not about the wire."""
+    """Say which stack a test is about, and let the official client talk to the server in both ways.
+
+    It talks in one way where a test is not about the wire.
+    """
+    for name in _STACKS:
+        if name in metafunc.fixturenames:
+            metafunc.parametrize("shared", [name], ids=[pytest.HIDDEN_PARAM], indirect=True, scope="package")
     if "era" in metafunc.fixturenames:
         eras = ERAS[:1] if metafunc.definition.get_closest_marker("one_era") else ERAS
         metafunc.parametrize("era", eras, ids=("modern", "legacy")[: len(eras)])
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of the shared stacks behind those that start their own, stack by stack."""
+    places = {name: place for place, name in enumerate(_STACKS, 1)}
+    items.sort(key=lambda item: max((places.get(name, 0) for name in getattr(item, "fixturenames", ())), default=0))
+
+
+_STACKS: dict[str, Callable[[Path], AbstractContextManager[Lab | AuthStack]]] = {
+    "lab": running_lab,
+    "auth_stack": running_auth_stack,
+}
+
+
 @pytest.fixture(scope="package")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    """The shared stack. A test that kills a process waits for its successor."""
-    with running_lab(tmp_path_factory.mktemp("lab")) as running:
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab | AuthStack]:
+    """The stack with the name of the parameter. The one before ends when a test asks for the other."""
+    with _STACKS[request.param](tmp_path_factory.mktemp(request.param)) as running:
         yield running
         assert running.stack.denied() == []
 
 
 @pytest.fixture(scope="package")
-def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]:
-    """The shared stack with its auth services. A test that changes what the demo team may read restores it."""
-    with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:
-        yield running
-        assert running.stack.denied() == []
+def lab(shared: Lab) -> Lab:
+    """The stack without auth services. A test that kills a process waits for its successor."""
+    return shared
+
+
+@pytest.fixture(scope="package")
+def auth_stack(shared: AuthStack) -> AuthStack:
+    """The stack with its auth services. A test that changes what the demo team may read restores it."""
+    return shared
 
 
 @pytest.fixture

@@ -37,11 +37,14 @@ class Service:
 
     async def missing(self) -> dict[str, str] | None:
         """What it misses to be ready: empty if it is ready, None if it does not answer."""
-        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=2) as http:
-            try:
-                answer = await http.get(f"{self.base}/readyz")
-            except httpx.TransportError:
-                return None
+        async with _client() as http:
+            return await self._missing(http)
+
+    async def _missing(self, http: httpx.AsyncClient) -> dict[str, str] | None:
+        try:
+            answer = await http.get(f"{self.base}/readyz")
+        except httpx.TransportError:
+            return None
         return answer.json().get("missing", {})
 
     async def ready(self, within: float = STARTS_WITHIN) -> None:
@@ -49,9 +52,10 @@ class Service:
 
         async def look() -> bool:
             assert self.process.returncode is None, self.log.read_text("utf-8")
-            return await self.missing() == {}
+            return await self._missing(http) == {}
 
-        await until(look, within)
+        async with _client() as http:
+            await until(look, within)
 
     async def not_ready(self, within: float = STARTS_WITHIN) -> None:
         """Wait until it reports that it is not ready."""
@@ -60,6 +64,10 @@ class Service:
             return bool(await self.missing())
 
         await until(look, within)
+
+
+def _client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(trust_env=False, verify=False, timeout=2)
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Packages installed as the image installs them, and their containers run as compose runs them, without Docker.
 
-Files are linked, not copied, and nothing is compiled ahead: that saves minutes and changes no package. What others made
-stays for the next run, with its bytecode, until the lock or the way of installing changes; Pallas' own is always new.
+Files are linked, not copied, and so is the bytecode that the tests' own environment has of the same files: that saves
+minutes and changes no package. What others made stays for the next run, with its bytecode, until the lock or the way of
+installing changes; Pallas' own is always new.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from pathlib import Path
 from tests.contract.tree import ROOT
 from tests.deployment import image
 from tests.deployment.compose import PATH, SECRETS, containers, environment
+from tests.integration.deploy.bytecode import link_bytecode
 from tests.integration.processes import Service
 
 _QUICKER = {"UV_LINK_MODE": "hardlink", "UV_COMPILE_BYTECODE": "0"}
@@ -57,6 +59,7 @@ def install(container: str, sources: Path, folder: Path) -> Path:
         capture_output=True,
         timeout=100,
     )
+    link_bytecode(folder / container)
     return folder / container / "bin" / "python"
 
 

@@ -155,10 +155,10 @@ $(CHAINLIT): $(INSTALLED)
 	@$(UV) pip install --quiet --python $(@D) chainlit==2.12.0
 	@touch $@
 
-# It does not run on a later Python.
+# It does not run on a later Python. Compiled here, since each start would do it where PYTHONDONTWRITEBYTECODE is set.
 $(OPEN_WEBUI): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python 3.11 $(@D)
-	@$(UV) pip install --quiet --python $(@D) open-webui==0.12.4 torch==2.13.0
+	@$(UV) pip install --quiet --compile-bytecode --python $(@D) open-webui==0.12.4 torch==2.13.0
 	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.

@@ -11,7 +11,7 @@ from workspaces.settings import WorkspacesSettings
 from workspaces.tables import Setting
 
 _KEY = "global"
-STORED = select(Setting.value).where(Setting.key == _KEY)
+STORED_SETTINGS = select(Setting.value).where(Setting.key == _KEY)
 """What was changed in the console."""
 HISTORY_SHARE, HISTORY_MESSAGES, HISTORY_BYTES = 0.7, 40, 200_000
 
@@ -29,7 +29,7 @@ def default_settings(settings: WorkspacesSettings) -> SettingsView:
 
 async def stored_settings(session: AsyncSession, defaults: SettingsView) -> SettingsView:
     """The settings that hold now."""
-    return settings_of(await session.scalar(STORED), defaults)
+    return settings_of(await session.scalar(STORED_SETTINGS), defaults)
 
 
 def settings_of(stored: dict[str, Any] | None, defaults: SettingsView) -> SettingsView:

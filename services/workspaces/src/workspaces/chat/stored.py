@@ -16,7 +16,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    cast,
     exists,
     func,
     literal_column,
@@ -38,7 +37,7 @@ _SIZES = func.array(
     select(func.octet_length(Image.data)).where(Image.message_id == ChatMessage.id).scalar_subquery(),
     type_=ARRAY(Integer),
 )
-_NONE = cast(literal_column("'{}'"), ARRAY(Integer))
+_NONE = literal_column("'{}'::integer[]", ARRAY(Integer))
 _LAST = 2**31 - 1
 
 

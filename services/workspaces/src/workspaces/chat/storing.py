@@ -19,7 +19,7 @@ from workspaces.chat.locking import REPLY_TOLD, telling, unknown_conversation
 from workspaces.chat.model import LEASE, NewMessage
 from workspaces.chat.stored import newest
 from workspaces.live.hub import quoted
-from workspaces.stored_settings import STORED
+from workspaces.stored_settings import STORED_SETTINGS
 from workspaces.tables import Assignment, ChatMessage, Conversation, Image, Workspace
 
 
@@ -28,15 +28,15 @@ def _new(column: Any, name: str | None = None) -> ColumnElement[Any]:
     return bindparam(f"new_{name or column.key}", type_=column.type)
 
 
-_STORED = select(ChatMessage.conversation_id).where(ChatMessage.id == bindparam("message"))
+_WITH_THIS_ID = select(ChatMessage.conversation_id).where(ChatMessage.id == bindparam("message"))
 _AGENTS = ATTACHED.subquery("agents")
 _FOUND = (
     select(
         Conversation.id.label("conversation"),
         Conversation.workspace_id.label("workspace"),
         Conversation.updated_at.label("seen"),
-        _STORED.scalar_subquery().label("stored"),
-        STORED.scalar_subquery().label("settings"),
+        _WITH_THIS_ID.scalar_subquery().label("stored"),
+        STORED_SETTINGS.scalar_subquery().label("settings"),
         newest(_AGENTS.c.vision, _AGENTS).label("entries"),
         *_AGENTS.c,
     )

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 import asyncpg
-from sqlalchemy import ColumnElement, Text, cast, func, literal_column, text
+from sqlalchemy import ColumnElement, func, literal_column, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from pallas_postgres.engine import DRIVER_ERRORS
@@ -80,7 +80,7 @@ class Hub:
     def telling(topic: ColumnElement[str], kind: str, data: ColumnElement[Any]) -> ColumnElement[None]:
         """What tells it to all replicas, this one included, when a statement selects it. It must be below `LONGEST`."""
         told = json_object(origin=quoted(""), topic=topic, kind=quoted(kind), data=data)
-        return func.pg_notify(quoted(CHANNEL), cast(told, Text))
+        return func.pg_notify(quoted(CHANNEL), func.concat(told))
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:

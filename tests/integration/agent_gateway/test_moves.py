@@ -33,7 +33,7 @@ from pallas_contracts.shards import Earlier, TeamShard
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome, TurnRequested
 from pallas_executor.executor import Executor
 
-CALLS = 24
+CALLS = 12
 
 
 @pytest.fixture
@@ -69,12 +69,11 @@ async def executed(bus: Bus, team: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def orders() -> Iterator[tuple[str, ...]]:
-    """The older gateway submits; the newer one closes, then submits; somebody cancels or nobody; a worker comes."""
+    """The older gateway submits; the newer one closes, then submits; a worker comes. Somebody cancels, or nobody."""
     for order in permutations(("older", "close", "newer", "work")):
         if order.index("close") < order.index("newer"):
             yield order
-            for at in range(3):
-                yield (*order[:at], "cancel", *order[at:])
+            yield (order[0], "cancel", *order[1:])
 
 
 class Once:

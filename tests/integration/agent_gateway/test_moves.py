@@ -177,7 +177,7 @@ async def _call(http: httpx.AsyncClient, front: Front, platform: Platform, file:
     while True:
         answers = await wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params))
         result: dict[str, Any] = answers[-1]["result"]
-        error: dict[str, Any] = (result.get("_meta") or {}).get("pallas/error") or {}
+        error: dict[str, Any] = result.get("_meta", {}).get("pallas/error", {})
         if error.get("code") != "busy":
             return str(error.get("code") or result["content"])
         await asyncio.sleep(error["retry_after_ms"] / 1000)

@@ -33,7 +33,7 @@ from pallas_contracts.shards import Earlier, TeamShard
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome, TurnRequested
 from pallas_executor.executor import Executor
 
-CALLS = 24
+CALLS = 12
 
 
 @pytest.fixture
@@ -69,12 +69,11 @@ async def executed(bus: Bus, team: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def orders() -> Iterator[tuple[str, ...]]:
-    """The older gateway submits; the newer one closes, then submits; somebody cancels or nobody; a worker comes."""
+    """The older gateway submits; the newer one closes, then submits; a worker comes. Somebody cancels, or nobody."""
     for order in permutations(("older", "close", "newer", "work")):
         if order.index("close") < order.index("newer"):
             yield order
-            for at in range(3):
-                yield (*order[:at], "cancel", *order[at:])
+            yield (order[0], "cancel", *order[1:])
 
 
 class Once:
@@ -178,7 +177,7 @@ async def _call(http: httpx.AsyncClient, front: Front, platform: Platform, file:
     while True:
         answers = await wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params))
         result: dict[str, Any] = answers[-1]["result"]
-        error: dict[str, Any] = (result.get("_meta") or {}).get("pallas/error") or {}
+        error: dict[str, Any] = result.get("_meta", {}).get("pallas/error", {})
         if error.get("code") != "busy":
             return str(error.get("code") or result["content"])
         await asyncio.sleep(error["retry_after_ms"] / 1000)

@@ -145,6 +145,13 @@ def test_everything_but_what_expires_is_saved_and_what_refers_to_a_turn_comes_be
     assert first < last < min(order.index("TURN_OBJECTS"), order.index("DEAD_LETTERS"))
 
 
+def test_every_queue_is_saved_before_any_log_and_the_table_of_teams_after_them() -> None:
+    order = [name for _, name in parts_in_order(3)]
+    queues = [order.index(name) for name in ("TURN_QUEUE", "TURN_QUEUE_1", "TURN_QUEUE_2")]
+    logs = [order.index(name) for name in ("TURN_LOG", "TURN_LOG_1", "TURN_LOG_2")]
+    assert max(queues) < min(logs) <= max(logs) < order.index("KV_shards")
+
+
 def test_a_key_that_is_missing_or_another_one_is_named_and_no_fingerprint_shows_it(tmp_path: Path) -> None:
     for name in ("fernet-keys", "secret-key", "log-key"):
         (tmp_path / name).write_text(f"the {name}\n")

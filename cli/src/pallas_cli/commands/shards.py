@@ -26,7 +26,7 @@ def list_teams(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List the teams, with their shard, the shards where they were, and the turns that each has in a queue."""
+    """List teams with their shard, their earlier ones and queued turns."""
     from pallas_cli.shards.listing import show_shards
 
     run_on(nats, data, partial(show_shards, page=Page(limit, after), as_json=as_json))
@@ -39,7 +39,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show the shard of one team, the shards where it was, and the turns that it has in a queue."""
+    """Show the shard of one team, its earlier ones and queued turns."""
     from pallas_cli.shards.listing import show_shard
 
     run_on(nats, data, partial(show_shard, team=team, as_json=as_json))

@@ -1,0 +1,61 @@
+"""With users for two shards, a team is moved and its turns are forwarded without a violation."""
+
+from collections.abc import Generator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.builders import turn_requested
+from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
+from tests.integration.real_parts import a_gateway, a_worker, until
+
+from pallas_bus.history.turns import read_turns
+from pallas_bus.transport.connection import connect
+from pallas_bus.turnlog.claims import close
+from pallas_bus.turnlog.logs import count_in_shards
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_cli.broker_config.users import read_workers
+from pallas_cli.shards.moving import move_team
+from pallas_contracts.catalog import CLI, GATEWAY, TURN_REQUESTED
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Generator[Guarded]:
+    """A broker for this test alone."""
+    guarded = start(tmp_path)
+    yield guarded
+    guarded.server.close()
+
+
+async def test_a_team_is_moved_with_the_rights_of_each_service(alone: Guarded) -> None:
+    alone.folder.write_users(read_workers([[path] for path in alone.teams.values()], {}), shards=2)
+    alone.server.reload()
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        front = await enter(a_gateway(alone.server.url, nats_seed=alone.seed(GATEWAY), log_shards="2"))
+        people = await enter(connect(alone.access(CLI), CLI))
+        people.shards = 2
+        seed = alone.seed(worker(ALPHA))
+        await enter(a_worker(alone.server.url, alone.teams[ALPHA], nats_seed=seed, log_shards="2"))
+        client = await enter(front.client(ALPHA, "bench"))
+        assert not (await client.call_tool("say", {"text": "before"})).is_error
+        await move_team(people, team=ALPHA, shard=1, yes=True, as_json=True)
+
+        async def moved() -> bool:
+            return front.gateway.calls.places.of(ALPHA).shard == 1
+
+        await until(moved)
+        assert not (await client.call_tool("say", {"text": "after"})).is_error
+        left = turn_requested(ALPHA, "bench", tool="say", arguments={"text": "forwarded"})
+        assert await close(people, TurnRef.of(left), 1) is None
+        await submit(people, left)
+
+        async def drained() -> bool:
+            return not await count_in_shards(people, TURN_REQUESTED, {"team": ALPHA})
+
+        await until(drained)
+        turns = await read_turns(people)
+        assert [turn.state for turn in turns] == ["completed"] * 3
+        assert sorted(turn.shard for turn in turns) == [0, 1, 1]
+    assert alone.violations == []

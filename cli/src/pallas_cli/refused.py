@@ -55,10 +55,22 @@ class NotReachable(Refused):
 
 def not_there(what: str, name: str, known: Iterable[str] = (), *, otherwise: str = "") -> Refused:
     """The error for a name that the platform does not know: with the known ones that are like it, else `otherwise`."""
-    like = get_close_matches(name, sorted(known), n=3)
-    hint = f"; did you mean {' or '.join(repr(each) for each in like)}?" if like else otherwise
+    like = _like(name, known)
     details = {"did_you_mean": like} if like else None
-    return Refused(f"there is no {what} {name!r}{hint}", word="not_found", details=details)
+    return Refused(f"there is no {what} {name!r}{_hint(like) or otherwise}", word="not_found", details=details)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the known ones that are like it. Empty if none is."""
+    return _hint(_like(name, known))
+
+
+def _like(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, sorted(known), n=3)
+
+
+def _hint(like: list[str]) -> str:
+    return f"; did you mean {' or '.join(repr(each) for each in like)}?" if like else ""
 
 
 def not_reached(what: str, error: Exception | None = None) -> NotReachable:

@@ -174,3 +174,19 @@ def test_an_error_of_the_module_itself_is_not_hidden(tmp_path: Path, monkeypatch
     for name in ("broken_file.py:x", "broken_module:x"):
         with pytest.raises(ModuleNotFoundError, match="no_such_module"):
             load_agents(name)
+
+
+@pytest.mark.parametrize(
+    ("reason", "known", "hint"),
+    [
+        ("unknown function", ["wait", "words"], "; did you mean 'wait'?"),
+        ("unknown agent", ["wayt", "prices"], "; did you mean 'prices'?"),
+    ],
+)
+def test_an_unknown_name_comes_with_those_that_are_like_it(
+    gateway: Gateway, reason: str, known: list[str], hint: str
+) -> None:
+    gateway.status, data = 404, {"reason": reason, "known": known}
+    gateway.answer = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found", "data": data}}
+    result = CliRunner().invoke(commands, ["rpc", "price", "wayt", "--url", gateway.url])
+    assert str(result.exception) == f"Method not found (-32601){hint}"

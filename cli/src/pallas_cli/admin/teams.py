@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import typer
 
 from pallas_cli.admin.api import AdminApi, Row
+from pallas_cli.admin.by_name import find_row
 from pallas_cli.admin.output import Columns, listed, print_answer, print_rows, print_secret
 from pallas_cli.paging import WHOLE, Page
 from pallas_cli.plain_text import print_plain
-from pallas_cli.workspaces.find import find_row
 
 _COLUMNS: Columns = {
     "team": lambda row: row["id"],

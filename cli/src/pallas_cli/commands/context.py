@@ -123,6 +123,8 @@ def show(
 def delete(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a context. The files that it names stay."""
     from pallas_cli.context.change import delete_context
+    from pallas_cli.contexts import Contexts
 
+    Contexts.read().of(name)
     confirm(f"context {name} is deleted", yes=yes, as_json=as_json)
     delete_context(name, as_json=as_json)

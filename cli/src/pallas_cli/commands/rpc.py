@@ -50,7 +50,7 @@ def rpc(
 
     from pallas_cli.data_agents.execute import execute, read_input
     from pallas_cli.kept_secrets import find_token
-    from pallas_cli.refused import Refused
+    from pallas_cli.refused import Refused, did_you_mean
     from pallas_cli.waiting import shown
 
     wanted = {"task_id": task or f"cli-{uuid4().hex[:12]}", "timeout": timeout, "idempotency_key": key}
@@ -64,7 +64,9 @@ def rpc(
         raise typer.Exit(130) from None
     error = response.get("error")
     if error:
-        word = error.get("data", {}).get("code")
-        raise Refused(f"{error['message']} ({error['code']})", word=word, details=response)
+        facts = error.get("data", {})
+        asked = function if facts.get("reason") == "unknown function" else agent
+        hint = did_you_mean(asked, facts.get("known", ()))
+        raise Refused(f"{error['message']} ({error['code']}){hint}", word=facts.get("code"), details=response)
     shape = None if as_json else 2
     print(json.dumps(response if as_json else response["result"], indent=shape, ensure_ascii=False))

@@ -1,0 +1,55 @@
+"""The question before a change that cannot be undone, on a terminal."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import asyncio, typer
+from pallas_cli import main
+from pallas_cli.confirming import confirm
+
+main.commands = typer.Typer(pretty_exceptions_enable=False)
+
+@main.commands.command()
+def ask(where: str):
+    async def in_a_loop():
+        confirm("all is lost", yes=False, as_json=False)
+
+    asyncio.run(in_a_loop()) if where == "loop" else confirm("all is lost", yes=False, as_json=False)
+
+main.app()
+"""
+
+
+@pytest.mark.parametrize("where", ["loop", "no loop"])
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [("y\n", 0, ""), ("n\n", 1, "not confirmed"), ("\x04", 1, "not confirmed"), ("\x03", 130, "")],
+)
+def test_a_question_ends_by_its_answer_or_by_ctrl_c_at_once(where: str, typed: str, code: int, said: str) -> None:
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-c", SCRIPT, where]
+    with subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, preexec_fn=_own_terminal
+    ) as process:
+        os.close(terminal)
+        seen = b""
+        while b"[y/N]" not in seen:
+            seen += os.read(screen, 4096)
+        os.write(screen, typed.encode())
+        assert process.wait(20) == code
+    rest = os.read(screen, 4096).decode()
+    os.close(screen)
+    assert (said in rest, "Traceback" in rest) == (True, False)
+
+
+def _own_terminal() -> None:
+    """Make the terminal the process's own, so that Ctrl-C reaches it."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

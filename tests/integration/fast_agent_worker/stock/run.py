@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fast_agent import FastAgent, PromptMessageExtended
 from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agents
-from mcp_types import TextContent
+from fast_agent.mcp.helpers.content_helpers import text_content
 
 
 async def main() -> None:
@@ -32,7 +32,7 @@ async def main() -> None:
 async def run(file: str, agent: str, message: str) -> str:
     fast = cards() if file.endswith(".md") else module(file)
     async with fast.run() as app:
-        asked = PromptMessageExtended(role="user", content=[TextContent(type="text", text=message)])
+        asked = PromptMessageExtended(role="user", content=[text_content(message)])
         return (await app[agent].generate([asked])).all_text()
 
 

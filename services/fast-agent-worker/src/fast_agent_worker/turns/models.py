@@ -12,7 +12,7 @@ from fast_agent.types import LlmStopReason, PromptMessageExtended, RequestParams
 
 from fast_agent_worker.turns.failures import fault_of
 from fast_agent_worker.turns.journal import basis_of
-from fast_agent_worker.turns.people import Asked, question_of
+from fast_agent_worker.turns.people import question_of
 from fast_agent_worker.turns.relay import bare
 from fast_agent_worker.turns.scope import Stopped, TurnScope, milliseconds
 from pallas_contracts.turns import ModelCalled, ModelFailed
@@ -76,7 +76,7 @@ class ObservedModel:
         else:
             scope.step_taken_over(name)
         if self._agent.name == scope.asks and (question := question_of(messages, answer)) is not None:
-            scope.asked = Asked(question)
+            scope.asked = question
             raise Stopped
         return answer
 

@@ -29,14 +29,6 @@ _ANSWER = "answer"
 _INVALID: TurnError = "invalid_arguments"
 
 
-class Asked(Exception):
-    """A person has to be asked, so the run stops."""
-
-    def __init__(self, question: InputRequired) -> None:
-        super().__init__("a person is asked")
-        self.question = question
-
-
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """A run that was stopped: what was said, and the message with the person's answer."""
@@ -94,6 +86,6 @@ def _said(response: Any) -> str:
             return "The Human cancelled the input request"
 
 
-async def nobody(_arguments: Any = None) -> CallToolResult:
+def nobody() -> CallToolResult:
     """The answer of the tool where nobody can be asked."""
     return CallToolResult(content=[TextContent(type="text", text=NOBODY)])

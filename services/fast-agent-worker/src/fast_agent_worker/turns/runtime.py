@@ -110,7 +110,7 @@ class FastAgentRuntime:
             raise Superseded(scope.lost.message) from scope.lost
         scope.steps.check_usable()
         if scope.asked is not None:
-            return NeedsInput(scope.asked.question)
+            return NeedsInput(scope.asked)
         if scope.failed is not None:
             return scope.failed
         if error is None:

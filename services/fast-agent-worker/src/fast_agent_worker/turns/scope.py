@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fast_agent_worker.turns.journal import AgentJournal
-from fast_agent_worker.turns.people import Asked
 from fast_agent_worker.turns.places import HERE, Here
 from pallas_contracts.errors import Superseded
-from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolProgress, ToolStarted
+from pallas_contracts.turns import InputRequired, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.teams.scope import TurnScope as SharedScope
 from pallas_executor.teams.watching import UNWATCHED, Watching
@@ -36,7 +35,7 @@ class TurnScope(SharedScope):
     """Belongs to one attempt.
 
     `made_of` has the digests of the project's agents. `asks` is the agent that may ask a person; None: nobody can be
-    asked. `lost` is set once the attempt has been superseded, `asked` once a person is to be asked, `failed` once the
+    asked. `lost` is set once the attempt has been superseded, `asked` once a person has to be asked, `failed` once the
     turn cannot go on; `over`: nobody waits for the run any more.
     """
 
@@ -45,7 +44,7 @@ class TurnScope(SharedScope):
     watching: Watching = UNWATCHED
     asks: str | None = None
     lost: Superseded | None = None
-    asked: Asked | None = None
+    asked: InputRequired | None = None
     failed: Failed | None = None
     over: bool = False
     journal: AgentJournal = field(init=False)

@@ -100,7 +100,7 @@ class ObservedTools:
         HERE.set(Here(started.server, f"{call}.", tool=call if started.leaf else ""))
         try:
             if name == HUMAN_INPUT_TOOL_NAME:
-                result = await nobody()
+                result = nobody()
             else:
                 result = await self._call_tool(name, arguments, tool_use_id, request_params=params)
             code = "tool_error" if result.is_error else ""

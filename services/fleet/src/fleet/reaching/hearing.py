@@ -8,7 +8,7 @@ connection breaks.
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Iterable
-from typing import cast, override
+from typing import Any, override
 
 import httptools
 import httpx2
@@ -42,8 +42,8 @@ class _Reply(asyncio.Protocol):
         self._error: httpx2.TransportError | None = None
 
     @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
+    def connection_made(self, transport: Any) -> None:  # uvloop's is no `asyncio.Transport`
+        self.transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:

@@ -84,7 +84,7 @@ async def _heard(terminal: Terminal, text: str) -> AsyncGenerator[asyncio.Future
     moment, listening = asyncio.get_running_loop().create_future(), asyncio.Event()
 
     async def listen() -> None:
-        events = terminal.events()
+        events = terminal.events(gather=0.0)
         async for event in events:
             if isinstance(event, Said):
                 listening.set()

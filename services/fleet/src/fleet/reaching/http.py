@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 from pydantic import SecretStr
 
+from fleet.reaching.hearing import Hearing
 from fleet.reaching.peer import Peer, explain
 from pallas_contracts.errors import Rejected, Unavailable
 
@@ -87,14 +88,16 @@ class Http:
         self._token = _checked(token) if token is not None else None
         self._apps: re.Pattern[str] | None = None
         pool = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE_SECONDS)
-        self._client = httpx2.AsyncClient(
-            transport=transport
-            or httpx2.AsyncHTTPTransport(
-                verify=_trusted(ca),
-                trust_env=False,
-                limits=pool,
-                socket_options=_KEEPALIVE,
-            ),
+        trusted = _trusted(ca)
+        self._client = self._over(
+            transport
+            or httpx2.AsyncHTTPTransport(verify=trusted, trust_env=False, limits=pool, socket_options=_KEEPALIVE)
+        )
+        self._hearing = self._over(transport or Hearing(trusted, _KEEPALIVE))
+
+    def _over(self, transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            transport=transport,
             headers=_HEADERS,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             timeout=self.limits.request,
@@ -105,6 +108,7 @@ class Http:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        await self._hearing.aclose()
 
     def trust_apps(self, wildcard: str) -> None:
         """Coder serves apps at hosts of this form (`*.apps.example.com`, perhaps with a port)."""
@@ -157,18 +161,20 @@ class Http:
             self._count(peer.kind, f"{answer.status_code // 100}xx")
             return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read))
 
-    async def stream(self, peer: Peer, url: httpx2.URL) -> httpx2.Response:
-        """Open a stream of events, which the caller closes.
+    async def stream(self, peer: Peer, url: httpx2.URL, *, gather: float = 0.0) -> httpx2.Response:
+        """Open a stream of events, which the caller closes. What comes within `gather` seconds is read together.
 
         Raises:
             Unavailable: it cannot be opened.
         """
         timeout = httpx2.Timeout(self.limits.request, read=_SILENT_SECONDS)
         headers = {**self._headers(url), "accept": "text/event-stream", "cache-control": "no-store"}
-        request = self._client.build_request("GET", url, headers=headers, timeout=timeout)
+        request = self._hearing.build_request(
+            "GET", url, headers=headers, timeout=timeout, extensions={"gather": gather}
+        )
         try:
             async with asyncio.timeout(self.limits.request):
-                answer = await self._client.send(request, stream=True)
+                answer = await self._hearing.send(request, stream=True)
         except (TimeoutError, httpx2.TransportError) as error:
             raise self._failure(peer, error) from error
         self._count(peer.kind, f"{answer.status_code // 100}xx")

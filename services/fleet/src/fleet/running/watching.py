@@ -88,6 +88,7 @@ class Watcher:
     _asked: bool = False
     _worked: bool = False
     _stable_since: float | None = None
+    _spoke: float = float("-inf")
 
     def __post_init__(self) -> None:
         self._lines, self._prompt = Lines(self.tell), self.heard
@@ -180,7 +181,7 @@ class Watcher:
                 terminal = self.coder.terminal(workspace) if workspace is not None and workspace.running else None
                 if terminal is not None:
                     async for event in terminal.events():
-                        silent = None
+                        silent, self._spoke = None, clock()
                         self._items.put_nowait(event)
                     self._items.put_nowait(_Away())
             except Unavailable as error:
@@ -190,11 +191,13 @@ class Watcher:
             await asyncio.sleep(_RECONNECT_SECONDS if self._worked else _STARTING_SECONDS)
 
     async def _look(self) -> None:
-        """Look whether there still is a workspace that can work."""
+        """Look whether there still is a workspace that can work. While its terminal speaks, there is."""
         clock = asyncio.get_running_loop().time
         began = clock()
         while True:
             await asyncio.sleep(CHECK_SECONDS)
+            if self._spoke > clock() - CHECK_SECONDS:
+                continue
             with suppress(Unavailable):
                 workspace = await self.coder.workspace(self.workspace_id)
                 if (why := _cannot_work(workspace)) is not None:

@@ -13,6 +13,9 @@ from fleet.reaching.reading import read_json, read_part
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 LARGEST_EVENT = 4 * 1024 * 1024
+GATHER = 0.25
+"""Seconds: an event is read at most so much later than it has come."""
+
 _BUSY = "waiting for user input"
 _BAD_HOST = b"Invalid host header"
 _BLANK = "must not be empty"
@@ -120,13 +123,13 @@ class Terminal:
         answer = await self.http.send(peer, "POST", self._at("message"), body={"type": "raw", "content": keys})
         self._read(peer, answer, _DONE)
 
-    async def events(self) -> AsyncGenerator[Said | Status | Trouble]:
+    async def events(self, *, gather: float = GATHER) -> AsyncGenerator[Said | Status | Trouble]:
         """What happens from now on, after the conversation and the status as they are. Ends when the connection does.
 
-        Events of other kinds and unreadable ones are left out.
+        Those that come within `gather` seconds are read together. Other kinds and unreadable events are left out.
         """
         peer = self._peer()
-        answer = await self.http.stream(peer, self._at("events"))
+        answer = await self.http.stream(peer, self._at("events"), gather=gather)
         try:
             if not self.http.has_events(answer):
                 raise _refused(peer, answer.status_code)

@@ -44,8 +44,8 @@ class PostgresServer:
     def database(self, name: str) -> str:
         """The URL of a database, as superuser.
 
-        It says that the server has no TLS. Otherwise asyncpg would ask, and when a test ends a service while it
-        connects, asyncpg leaves the error of that question to nobody, which fails the test.
+        It says that the server has no TLS. Otherwise asyncpg asks for it, and when a test ends a service meanwhile,
+        nobody retrieves the error of that question, which fails the test.
         """
         return f"{self._server.url.rpartition('/')[0]}/{name}?sslmode=disable"
 

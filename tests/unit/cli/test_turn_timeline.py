@@ -13,6 +13,7 @@ from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_cli.turns.timeline import lines_of
 from pallas_contracts.turns import (
     AnyEvent,
+    CancelRequested,
     Claimed,
     Continued,
     Fault,
@@ -198,6 +199,12 @@ def test_a_turn_without_events_has_an_empty_timeline() -> None:
     assert timeline(turn) == []
     assert times_of([]).total == 0.0
     assert lines_of(turn) == ["    after      took"]
+
+
+def test_a_call_that_was_cancelled_before_it_came_does_not_wait() -> None:
+    turn = TurnHistory("red", "harper", "t1", cancel=CancelRequested(reason="cancelled by key", at=BEGAN))
+    assert turn.state == "cancelled"
+    assert replace(turn, request=turn_requested("red")).state == "waiting"
 
 
 def test_texts_of_each_agent_are_joined_and_the_result_is_the_answer() -> None:

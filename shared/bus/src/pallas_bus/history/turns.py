@@ -102,9 +102,14 @@ class TurnHistory:
 
     @property
     def state(self) -> State:
-        """Whether the turn waits, also for another worker after one has given it back; runs; or how it ended."""
+        """Whether the turn waits, also for another worker after one has given it back; runs; or how it ended.
+
+        A call that was cancelled before it came has no outcome, since no turn was made of it.
+        """
         if self.outcome is not None:
             return self.outcome.status
+        if self.cancel is not None and self.request is None and not self.attempts:
+            return "cancelled"
         last = self.attempts.get(max(self.attempts, default=0))
         return "waiting" if last is None or last.handed_back is not None else "running"
 

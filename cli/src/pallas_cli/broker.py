@@ -127,8 +127,8 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
 
 
 @asynccontextmanager
-async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bus"]:
-    """Connect to the broker as this user of the catalogue.
+async def platform(access: "Access", service: str = "cli", *, log: bool = True) -> AsyncGenerator["Bus"]:
+    """Connect to the broker as this user of the catalogue. The user of the system account has no `log`.
 
     Raises:
         Refused: the broker cannot be reached, or refuses the user.
@@ -140,8 +140,9 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
         async with connect(access, service, timeout=3.0) as bus:
-            # From the broker: a command that did not know a shard would not show its turns.
-            bus.shards = max(bus.shards, await known_shards(bus))
+            if log:
+                # From the broker: a command that did not know a shard would not show its turns.
+                bus.shards = max(bus.shards, await known_shards(bus))
             yield bus
     except Unavailable as error:
         kind = Refused if error.facts.get("credentials") else NotReachable
@@ -168,12 +169,14 @@ def run_on(
     run_as(access_to(find_address(url, data, "nats"), data), work, doing=doing)
 
 
-def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING) -> None:
+def run_as(
+    access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING, log: bool = True
+) -> None:
     """Connect to the broker as this user, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:
-        async with platform(access) as bus:
+        async with platform(access, log=log) as bus:
             await work(bus)
 
     try:

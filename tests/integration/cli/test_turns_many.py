@@ -233,7 +233,7 @@ async def test_replays_wait_while_the_queue_of_their_agent_is_full(
     waited = list[int]()
     states = iter((9, 1))
 
-    async def state(_bus: Bus, _team: str, _agent: str) -> Any:
+    async def state(*_of: object) -> Any:
         waited.append(next(states, 0))
         return type("State", (), {"waiting": waited[-1]})
 

@@ -95,7 +95,7 @@ def status(
     from pallas_cli.brokers.status import show_status
 
     access = system_access(find_address(nats, data, "nats"), data, system_seed)
-    run_as(access, partial(show_status, as_json=as_json))
+    run_as(access, partial(show_status, as_json=as_json), log=False)
 
 
 @app.command("step-down")

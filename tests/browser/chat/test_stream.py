@@ -1,9 +1,10 @@
 """The event stream of a tab: interrupted, hidden, ended by a draining server, and with the login that it needs."""
 
 import asyncio
+import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from tests.browser.chat.talking import reply, say
 from tests.browser.conftest import OpenPage
 from tests.browser.pages import Show
@@ -33,6 +34,20 @@ async def test_an_interrupted_stream_is_made_anew_and_nothing_is_missed(show: Sh
     await page.context.set_offline(False)
     await expect(reply(page)).to_contain_text("Here it is.")
     await expect(page.get_by_text("Reconnecting…")).to_have_count(0)
+
+
+async def test_a_title_given_while_the_stream_is_made_anew_is_shown(show: Show, harper: Agent) -> None:
+    page, given = await show(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await given.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/events\?conversation="), late)
+    await say(page, "Hello")
+    await harper.next()
+    given.set()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Hello")
 
 
 async def test_a_hidden_tab_has_no_stream_and_catches_up_when_it_is_seen(show: Show, lab: Lab, harper: Agent) -> None:

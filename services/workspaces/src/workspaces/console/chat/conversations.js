@@ -8,6 +8,10 @@ import { on } from "../events.js";
 /** The first message gives a conversation its title. @param {ConversationView} view */
 export const titleOf = (view) => view.title || "New conversation";
 
+/** The later of two states: an answer may be older than an event that came before it.
+ * @param {ConversationView} view @param {ConversationView | null | undefined} known */
+export const later = (view, known) => (known && known.updated_at > view.updated_at ? known : view);
+
 export class Conversations {
   /** The latest first; null until they are loaded. @type {import("../lib.js").Signal<ConversationView[] | null>} */
   list = signal(null);
@@ -35,8 +39,9 @@ export class Conversations {
       const query = before ? `?before=${encodeURIComponent(before)}` : "";
       /** @type {import("../answers").ConversationPage} */
       const page = await get(path`/workspaces/${this.workspace}/conversations` + query);
+      const known = new Map(this.list.value?.map((view) => [view.id, view]));
       if (!before) this.list.value = [];
-      this.put(page.conversations);
+      this.put(page.conversations.map((view) => later(view, known.get(view.id))));
       this.next.value = page.next;
       this.error.value = "";
     } catch (fault) {

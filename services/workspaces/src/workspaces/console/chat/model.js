@@ -2,6 +2,7 @@
 import { batch, computed, signal } from "../lib.js";
 import { ApiError, get, path, post, sentence } from "../api.js";
 import { follow, on } from "../events.js";
+import { later } from "./conversations.js";
 import { Streamed } from "./streamed.js";
 
 /** @typedef {import("../answers").MessageView} MessageView */
@@ -50,6 +51,7 @@ export class Chat {
       on("progress", ({ message_id, ...progress }) => this.change(message_id, { progress })),
       on("text", (piece) => this.byId.get(piece.message_id)?.text.add(piece)),
       on("conversation", (view) => view.id === id && (this.conversation.value = view)),
+      on("resumed", () => void this.refresh()),
       on("resync", () => void this.load()),
     ];
   }
@@ -70,7 +72,7 @@ export class Chat {
       batch(() => {
         if (gap) this.clear();
         if (gap || !first) this.before.value = page.before;
-        this.conversation.value = page.conversation;
+        this.conversation.value = later(page.conversation, this.conversation.value);
         this.error.value = "";
         this.put(page.messages);
       });
@@ -79,6 +81,16 @@ export class Chat {
       if (this.closed) return;
       this.missing.value = fault instanceof ApiError && (fault.status === 404 || fault.status === 422);
       this.error.value = sentence(fault);
+    }
+  }
+
+  /** Ask what the conversation itself is like: unlike messages, an event about it is not sent again. */
+  async refresh() {
+    try {
+      const page = /** @type {MessagePage} */ (await get(`${path`/conversations/${this.id}`}?limit=1`));
+      if (!this.closed) this.conversation.value = later(page.conversation, this.conversation.value);
+    } catch {
+      // The stream was open a moment ago: its next interruption asks again.
     }
   }
 

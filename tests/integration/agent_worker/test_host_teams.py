@@ -1,5 +1,6 @@
 """The catalogue follows the team folders of the workers: agents are published, changed, kept and retired."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -337,6 +338,19 @@ async def test_a_change_made_while_the_broker_is_away_is_hosted_when_it_is_back(
         await eventually(lambda: lab.published()["sure"].title == "Surely", 20)
     assert len(runtimes.made) == 1 + 1, "the folder as it was, and as it is"
     assert set(runtimes.closed) == set(runtimes.made)
+
+
+async def test_a_worker_that_starts_while_the_broker_is_slow_publishes_its_team_later(
+    lab: Hosting, runtimes: Runtimes, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtimes.refuses = Unavailable("reading KV_agents took longer than 5.0 s")
+    starting = asyncio.ensure_future(lab.worker())
+    await eventually(lambda: RETRYING in caplog.messages)
+    assert not starting.done()
+    runtimes.refuses = None
+    await starting
+    await lab.until_published("bench", "once", "sure")
+    assert len(runtimes.made) == 1
 
 
 async def test_a_change_that_cannot_be_published_is_undone_and_the_old_agents_go_on(

@@ -85,13 +85,12 @@ class HostTeams:
 
         Raises:
             Rejected: a folder is bad.
-            Unavailable: the broker does not answer.
         """
         with ExitStack() as reading:
             for folder in self.folders:
                 reading.enter_context(self._changes.reading(folder))
             for loaded in load_teams(self.folders, self.environ):
-                await self._host(loaded, self._take_over)
+                await self._host(loaded)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.
@@ -130,17 +129,17 @@ class HostTeams:
         try:
             with self._changes.reading(folder):
                 loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
-                await self._host(loaded[folder], self._retry_take_over)
+                await self._host(loaded[folder])
         except PallasError as error:
             self._refused.add(folder)
             log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})
 
-    async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:
-        """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""
+    async def _host(self, loaded: TeamFolder) -> None:
+        """Make the team and take it over. Afterwards, the team that is not hosted is closed."""
         fresh = await self.make(loaded)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:
-            await take_over(fresh)
+            await self._retry_take_over(fresh)
         finally:
             if self.hosted.get(fresh.team) is not fresh:
                 self.executor.agents |= {key: hosted for key, hosted in agents.items() if key in self.executor.agents}
@@ -151,7 +150,7 @@ class HostTeams:
 
     async def _retry_take_over(self, fresh: HostedTeam) -> None:
         """Retry with the team that is made already: making it again would start its servers and modules once more."""
-        what, facts = "publish the changed team", {"team": fresh.team}
+        what, facts = "publish the team", {"team": fresh.team}
         await retry_while_unavailable(lambda: self._take_over(fresh), what, deadline=None, facts=facts)
 
     async def _take_over(self, fresh: HostedTeam) -> None:

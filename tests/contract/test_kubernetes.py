@@ -27,6 +27,7 @@ from tests.deployment.schemas import accept
 from tests.deployment.secrets import mounted_secrets
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
+from pallas_cli.k8s.stamp import gateway_urls
 from pallas_runtime.span_export import FLUSH_SECONDS
 from pallas_teams import load_team
 from pallas_teams.schema import AgentSection
@@ -112,6 +113,13 @@ def test_every_service_that_callers_reach_gets_its_public_url(overlay: str) -> N
     urls = {name: variables(pods(overlay)[name]).get("PALLAS_PUBLIC_URL") for name in reached}
     assert None not in urls.values(), urls
     assert urls["registry"] == urls["agent-gateway"] != urls["library-search"]
+
+
+@each_overlay
+def test_the_addresses_of_the_gateways_are_those_of_their_service_and_of_callers(overlay: str) -> None:
+    given = variables(pods(overlay)["agent-gateway"])
+    [port] = of_kind(overlay, "Service")["agent-gateway"]["spec"]["ports"]
+    assert gateway_urls(built(overlay)) == [f"http://agent-gateway:{port['port']}", given["PALLAS_PUBLIC_URL"]]
 
 
 @pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])

@@ -38,9 +38,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests of the shared stacks behind those that start their own, stack by stack."""
-    places = {name: place for place, name in enumerate(_STACKS, 1)}
-    items.sort(key=lambda item: max((places.get(name, 0) for name in getattr(item, "fixturenames", ())), default=0))
+    """Put tests of the shared stacks behind those that start their own, stack by stack.
+
+    Tests of other folders, which come here too, may have fixtures of these names.
+    """
+    here, places = Path(__file__).parent, {name: place for place, name in enumerate(_STACKS, 1)}
+
+    def place_of(item: pytest.Item) -> int:
+        names = getattr(item, "fixturenames", ()) if item.path.is_relative_to(here) else ()
+        return max((places.get(name, 0) for name in names), default=0)
+
+    items.sort(key=place_of)
 
 
 _STACKS: dict[str, Callable[[Path], AbstractContextManager[Lab | AuthStack]]] = {

@@ -1,9 +1,9 @@
-"""Which agent gets a message: the picker, and what the health of an agent does to the chat."""
+"""Which agent gets a message: the picker, the health of agents, a narrow window, and lists that cannot be loaded."""
 
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from sqlalchemy import text
 from tests.browser.axe import violations
 from tests.browser.chat.talking import reply, say
@@ -100,6 +100,35 @@ async def test_the_chat_has_no_barriers_and_fits_its_window(
     assert await violations(page) == []
     assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert await page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('.transcript'))") <= 0
+
+
+async def test_drawers_take_the_focus_and_escape_gives_it_back(show: Show) -> None:
+    page = await show(width=360)
+    await expect(page.get_by_role("link", name="New conversation")).to_have_count(0)  # it is in the closed drawer
+    for button, first in (("Navigation", "Pallas"), ("Conversations", "Workspace settings")):
+        await page.get_by_role("button", name=button, exact=True).press("Enter")
+        await expect(page.get_by_role("link", name=first, exact=True).last).to_be_focused()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("button", name=button, exact=True)).to_be_focused()
+    await page.get_by_role("button", name="Navigation").press("Enter")
+    await page.get_by_role("link", name="Health").press("Enter")
+    await expect(page.get_by_role("main")).to_be_focused()
+
+
+async def test_what_could_not_be_loaded_says_so_and_can_be_tried_again(show: Show, lab: Lab) -> None:
+    page = await show("/health", allowed=("500",))
+    broken = re.compile(r"/(workspaces|agents)$")
+
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=500, json={"error": "the database is away", "code": "internal"})
+
+    for path, shown in (("/", page.locator(".workspace-card")), ("/workspaces/ws", page.locator(".combobox-button"))):
+        await page.route(broken, fail)
+        await page.goto(f"{lab.base}{path}")
+        await expect(page.get_by_role("alert")).to_contain_text("The database is away")
+        await page.unroute(broken, fail)
+        await page.get_by_role("button", name="Try again").click()
+        await expect(shown).to_be_visible()
 
 
 pytestmark = pytest.mark.timeout(60)

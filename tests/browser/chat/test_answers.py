@@ -1,4 +1,4 @@
-"""Messages and answers in a browser, with an agent whose work the test decides."""
+"""Messages and answers in a browser and on paper, with an agent whose work the test decides."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -121,6 +121,17 @@ async def test_two_tabs_show_the_same(show: Show, harper: Agent) -> None:
     for page in (first, second):
         await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
         await expect(page.get_by_text("No conversations yet.")).to_be_visible()
+
+
+async def test_all_messages_are_printed_and_nothing_around_them(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Tell me")
+    await (await harper.next()).answer("A line.\n\n" * 200)
+    await expect(reply(page)).to_contain_text("A line.")
+    await page.emulate_media(media="print")
+    assert await page.evaluate("document.documentElement.scrollHeight") > 200 * 24
+    for gone in (page.get_by_role("navigation"), page.get_by_role("textbox", name="Message")):
+        await expect(gone).to_be_hidden()
 
 
 pytestmark = pytest.mark.timeout(60)

@@ -25,10 +25,15 @@ main.app()
 """
 
 
-@pytest.mark.parametrize("where", ["loop", "no loop"])
 @pytest.mark.parametrize(
-    ("typed", "code", "said"),
-    [("y\n", 0, ""), ("n\n", 1, "not confirmed"), ("\x04", 1, "not confirmed"), ("\x03", 130, "")],
+    ("where", "typed", "code", "said"),
+    [
+        ("loop", "y\n", 0, ""),
+        ("loop", "n\n", 1, "not confirmed"),
+        ("loop", "\x04", 1, "not confirmed"),
+        ("loop", "\x03", 130, ""),
+        ("no loop", "\x03", 130, ""),
+    ],
 )
 def test_a_question_ends_by_its_answer_or_by_ctrl_c_at_once(where: str, typed: str, code: int, said: str) -> None:
     screen, terminal = pty.openpty()

@@ -25,9 +25,7 @@ from pallas_contracts.catalog import BACKUP
 from pallas_contracts.errors import PallasError
 
 LATEST = "latest"
-UNVOUCHED = (
-    "No key says that the manifest is as it was written: none was there when it was made, or none of them is here."
-)
+UNVOUCHED = "No key shows that the manifest is unchanged: there was none when it was made, or none of them is here."
 
 
 def say(line: str) -> None:
@@ -87,7 +85,7 @@ async def check(where: str, backup: str, identity: Path | None, secrets: Path | 
     _print_parts(manifest)
     for fault in faults:
         print_plain(f"Key: {fault}")
-    print_plain(f"The manifest is as it was written, by {', '.join(vouching)}." if vouching else UNVOUCHED)
+    print_plain(f"The manifest is unchanged, as these keys show: {', '.join(vouching)}." if vouching else UNVOUCHED)
     print_plain(f"{manifest.id} is whole{'' if identities else '; pass --identity to see that it can be opened'}.")
 
 

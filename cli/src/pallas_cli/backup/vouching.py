@@ -1,4 +1,4 @@
-"""Says whether a manifest is as it was written: by an HMAC of its bytes for each key that was at hand then.
+"""Says whether a manifest is unchanged: by an HMAC of its bytes for each key that was at hand when it was made.
 
 Encryption does not say it, since the public key of backups is no secret: whoever can write to the store can make a file
 that opens. The keys of the installation are secret, are never in a backup, and have to be there for a restore anyway.
@@ -24,7 +24,7 @@ def make_codes(backup: str, text: bytes, folder: Path | None) -> bytes:
 
 
 def who_vouches(store: Store, manifest: Manifest, folder: Path | None) -> list[str]:
-    """The keys here by which the manifest is as it was written. Empty: nobody can say it.
+    """The keys here that show that the manifest is unchanged. Empty: nobody can say it.
 
     Raises:
         Damaged: the manifest was changed.

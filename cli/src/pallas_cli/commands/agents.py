@@ -46,7 +46,10 @@ def explain(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A team folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what a team folder will be. It has agents, models, servers, and the variables it needs."""
+    """Show what a worker makes of a team folder.
+
+    That is agents, models, servers, the variables that the folder needs, and settings that are translated.
+    """
     from pallas_cli.agents.explain import explain_folder
 
     found = explain_folder(folder)

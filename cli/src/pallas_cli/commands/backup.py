@@ -51,7 +51,7 @@ def key(
     out: Annotated[Path, typer.Option("--out", help="File to write the identity to. Keep it away from the platform.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a key for backups. The identity that opens them is written; the public key that makes them is printed."""
+    """Make a key for backups. Writes the identity that opens them, and prints the public key that makes them."""
     from pallas_cli.backup.identities import make_identity
 
     public = make_identity(out)
@@ -107,7 +107,7 @@ def verify(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Check every file of a backup. With --identity, check that it can be opened and that the keys are here."""
+    """Check every file of a backup, and the keys that are here. With --identity, open the files, too."""
     from pallas_cli.backup import commands
 
     _run(commands.check(store, backup, identity, kept_in(data, ""), as_json=as_json))
@@ -124,7 +124,7 @@ def restore(
         bool,
         typer.Option(
             "--ignore-keys",
-            help="Restore although keys are missing, others than at the backup, or do not vouch for its manifest.",
+            help="Restore although keys are missing or have changed, or none shows that the manifest is unchanged.",
         ),
     ] = False,
     no_databases: Annotated[

@@ -205,8 +205,7 @@ def demo(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Register the demo team with a library. Its JWT is written to the target of the link
-    `fastagent.secrets.yaml`.
+    """Register the demo team with a library. Its JWT is written to the target of the link `fastagent.secrets.yaml`.
 
     Nothing happens if the folder has no such link (the team then has its own secrets), or if the JWT in the file is
     still valid.

@@ -79,7 +79,10 @@ def show(
 
 @app.command()
 def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Draw one turn as a tree of its steps. They are queue, attempts, agents, model and tool calls."""
+    """Draw one turn as a tree of its steps.
+
+    The steps are its wait in the queue, its attempts, and the calls of agents, models and tools.
+    """
     from pallas_cli.turns.tree import trace_turn
 
     run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
@@ -188,7 +191,7 @@ app.command()(replay)
 
 @app.command("keep-key")
 def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Print the public key with which failed requests are sealed. Makes the pair unless it exists."""
+    """Print the public key that seals requests of failed turns. Makes the pair of keys unless it exists."""
     from pallas_cli.keep_key import kept_seal_key
 
     public = kept_seal_key(data)

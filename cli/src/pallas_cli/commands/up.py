@@ -47,7 +47,7 @@ def up(
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show a coding agent at work, too, and exit.")] = False,
 ) -> None:
-    """Start the whole platform on this machine, until Ctrl-C."""
+    """Run the whole platform on this machine, until Ctrl-C."""
     from rich.console import Console
 
     from pallas_cli.embedded.binaries import require_services

@@ -13,7 +13,7 @@ from pallas_cli.broker_config.users import SYSTEM, broker_users
 from pallas_cli.k8s.folders import Team
 from pallas_cli.k8s.hosted import HostedTeam, check_names, slug_of
 from pallas_cli.k8s.objects import FOR_EACH, TEAM, Object, metadata, secret
-from pallas_cli.k8s.stamp import stamped
+from pallas_cli.k8s.stamp import gateway_urls, stamped
 from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
 from pallas_cli.refused import WrongUsage
 from pallas_contracts.shards import MOST_SHARDS
@@ -65,7 +65,8 @@ class Planner:
         objects = [users_object(KnownUsers(keys, teams), namespace, shards=shards_of(self.manifests))]
         for team in self.teams:
             objects += [_seed_object(team.name, seeds[team.name], namespace), *team.objects(namespace)]
-        objects += stamped(filter(self._applies, self.manifests), list(teams.values()))
+        applied = filter(self._applies, self.manifests)
+        objects += stamped(applied, list(teams.values()), gateway_urls(self.manifests))
         gone = set(before.teams if before else ()) - teams.keys()
         return Plan(namespace, _in_order(self._chosen(objects)), tuple(sorted(gone)))
 

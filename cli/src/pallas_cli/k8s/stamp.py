@@ -2,7 +2,7 @@
 
 The manifests name one team, `team`: its ConfigMap, its folder `/teams/team`, its label in the trigger of the
 autoscaler, and the Secret with the seed of its workers. What is made of them names a real team. A team with agents of
-fast-agent has workers for these, made of the same manifests with another image.
+fast-agent has workers for these, made of the same manifests with another image and the addresses of the gateways.
 """
 
 import json
@@ -22,9 +22,12 @@ _FAST = "fast-"
 _SLOTS = "8"
 """The slots of a fast-agent-worker."""
 
+_GATEWAY = "agent-gateway"
+_GATEWAY_URLS = "PALLAS_GATEWAY_URLS"
 
-def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam]) -> Iterator[Object]:
-    """The objects of all teams.
+
+def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam], gateways: Sequence[str] = ()) -> Iterator[Object]:
+    """The objects of all teams. `gateways` are the addresses of the gateways, for the workers of fast-agent.
 
     Raises:
         Refused: nothing says which image the workers of fast-agent have.
@@ -32,21 +35,31 @@ def stamped(manifests: Iterable[Object], teams: Sequence[HostedTeam]) -> Iterato
     for manifest in manifests:
         if manifest["metadata"].get("annotations", {}).get(FOR_EACH) == _MANIFEST:
             for team in teams:
-                yield from (_made_for(deepcopy(manifest), team, runtime) for runtime in team.runtimes)
+                yield from (_made_for(deepcopy(manifest), team, runtime, gateways) for runtime in team.runtimes)
         elif manifest["kind"] == "Job":
             yield _named_by_content(deepcopy(manifest))
         else:
             yield _with_all(deepcopy(manifest), teams)
 
 
-def _made_for(made: Object, team: HostedTeam, runtime: str) -> Object:
+def gateway_urls(manifests: Iterable[Object]) -> list[str]:
+    """The addresses of the gateways: in the cluster, and for callers, as their manifest says."""
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment" and manifest["metadata"]["name"] == _GATEWAY:
+            [container] = manifest["spec"]["template"]["spec"]["containers"]
+            public = [each["value"] for each in container.get("env", ()) if each["name"] == "PALLAS_PUBLIC_URL"]
+            return [f"http://{_GATEWAY}:8080", *public]
+    return []
+
+
+def _made_for(made: Object, team: HostedTeam, runtime: str, gateways: Sequence[str]) -> Object:
     if runtime != FAST_AGENT:
         return _of_team(made, team, TEAM)
-    _for_fast_agent(made)
+    _for_fast_agent(made, gateways)
     return _of_team(made, team, FAST_AGENT_TEAM)
 
 
-def _for_fast_agent(made: Object) -> None:
+def _for_fast_agent(made: Object, gateways: Sequence[str]) -> None:
     """Make the worker a fast-agent-worker, which has fewer slots. At the broker it is an agent-worker all the same."""
     about, spec = made["metadata"], made["spec"]
     image = about["annotations"].pop(FAST_AGENT_IMAGE, None)
@@ -58,9 +71,11 @@ def _for_fast_agent(made: Object) -> None:
     for container in spec.get("template", {}).get("spec", {}).get("containers", ()):
         container["image"] = image or fast_agent_image(container["image"])
         container["args"] = ["fast_agent_worker"]
-        for variable in container.get("env", ()):
-            if variable["name"] == "PALLAS_SLOTS":
-                variable["value"] = _SLOTS
+        given = {variable["name"]: variable for variable in container.get("env", ())}
+        if "PALLAS_SLOTS" in given:
+            given["PALLAS_SLOTS"]["value"] = _SLOTS
+        if gateways and _GATEWAY_URLS not in given:
+            container.setdefault("env", []).append({"name": _GATEWAY_URLS, "value": ",".join(gateways)})
 
 
 def fast_agent_image(worker: str) -> str:

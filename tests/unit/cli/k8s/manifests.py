@@ -53,6 +53,13 @@ kind: Deployment
 metadata: {name: registry, namespace: there}
 spec: {template: {spec: {containers: [{name: service}]}}}
 ---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: agent-gateway, namespace: there}
+spec:
+  template:
+    spec: {containers: [{name: service, env: [{name: PALLAS_PUBLIC_URL, value: "https://agents.example.com"}]}]}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: migrate, namespace: there}
@@ -61,7 +68,7 @@ spec: {template: {spec: {containers: [{name: service, image: "one:1"}]}}}
 
 
 def manifests() -> list[Any]:
-    """Workers, their scaler, something that reads all teams, something that reads none, and a Job."""
+    """Workers, their scaler, something that reads all teams, something that reads none, the gateway, and a Job."""
     return list(yaml.safe_load_all(MANIFESTS))
 
 

@@ -210,7 +210,7 @@ def test_teams_whose_objects_would_share_names_are_refused(cluster: Cluster, red
 
 
 def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster, broker: Path, tmp_path: Path) -> None:
-    """They have the rights of the team's agent-worker, another image, and fewer slots."""
+    """They have the rights of the team's agent-worker, another image, fewer slots, and the gateways' addresses."""
     both = a_team(
         tmp_path / "both", "both", "one", harper_py="fast = FastAgent('x')\n\n\n@fast.agent('two')\ndef f(): ..."
     )
@@ -226,6 +226,9 @@ def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster,
     [service] = fast["template"]["spec"]["containers"]
     assert (service["image"], service["args"]) == ("example.com:5000/pallas/fast-agent-worker:1", ["fast_agent_worker"])
     assert {"name": "PALLAS_SLOTS", "value": "8"} in service["env"]
+    addresses = {"name": "PALLAS_GATEWAY_URLS", "value": "http://agent-gateway:8080,https://agents.example.com"}
+    assert addresses in service["env"]
+    assert addresses not in own["template"]["spec"]["containers"][0]["env"]
     assert fast["template"]["spec"]["volumes"] == own["template"]["spec"]["volumes"]
     assert not own["selector"]["matchLabels"].items() <= fast["template"]["metadata"]["labels"].items()
     scaler = made["scaledobject", "fast-agent-worker-cards"]["spec"]

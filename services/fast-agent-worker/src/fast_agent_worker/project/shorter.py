@@ -28,7 +28,7 @@ def shorten() -> None:
 
 
 def merging(merge: Callable[..., RequestParams]) -> Callable[..., RequestParams]:
-    """Merges parameters whose values cannot be merged themselves: no tables, no models."""
+    """Merges parameters none of whose values is merged itself, as a dictionary or a model would be."""
     named = frozenset(name for name, it in RequestParams.model_fields.items() if not it.exclude)
 
     def merged(default_params: RequestParams, provided_params: RequestParams) -> RequestParams:

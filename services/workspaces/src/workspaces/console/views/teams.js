@@ -59,7 +59,7 @@ function Name({ workspace, onSaved }) {
 /** @param {{workspace: Workspace}} props */
 function End({ workspace }) {
   const count = workspace.conversations;
-  const what = count === 0 ? "the workspace" : `the workspace and its ${count === 1 ? "conversation" : `${counted(count, "conversation")}`}`;
+  const what = count === 0 ? "the workspace" : `the workspace and its ${count === 1 ? "conversation" : counted(count, "conversation")}`;
   const drop = () => confirm({
     title: `Delete “${workspace.name}”?`,
     text: `This deletes ${what} for good. Attached teams can no longer read its libraries.`,

@@ -24,7 +24,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.logs import count_in_shards, read_shards
-from pallas_bus.turnlog.places import named
+from pallas_bus.turnlog.places import close_earlier
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_OUTCOME, TURN_REQUESTED
@@ -97,7 +97,7 @@ class Once:
 
     async def close(self) -> None:
         """Find the shard in which the newer gateway makes or joins the turn."""
-        self.ref = await named(self.bus, self.place, self.ref, announced=True)
+        self.ref = await close_earlier(self.bus, self.place, self.ref, announced=True)
 
     async def work(self) -> None:
         """Execute what is queued."""

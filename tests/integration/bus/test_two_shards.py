@@ -15,7 +15,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import request_cancel, watch_claims
+from pallas_bus.turnlog.claims import claim_state, close, request_cancel, watch_claims
 from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.followers import publish_left, watch_leaves
 from pallas_bus.turnlog.places import place_now
@@ -23,6 +23,8 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.cancel_turn import cancel_by_id
+from pallas_calls.keyed import leave_turn as leave_turn_module
+from pallas_calls.keyed.leave_turn import leave_turn
 from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import Choice
 from pallas_calls.replay_many import ManyReplays
@@ -33,7 +35,7 @@ from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_LOG, TURN_OBJECTS, TU
 from pallas_contracts.ids import replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import Earlier, TeamShard
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import CancelRequested, TurnRequested
 
 
 @pytest.fixture
@@ -90,6 +92,17 @@ async def test_a_missed_leave_is_found_in_the_shard_where_it_is(gateway: Bus, te
     position = await publish_left(gateway, ref.at(1))
     async with watch_leaves(gateway, lambda left, at: leaves.add((left.shard, at)), lambda: [ref], every=0.01):
         assert (1, position) in await leaves.count(1)
+
+
+async def test_the_last_caller_leaves_a_turn_in_the_shard_to_which_it_has_moved(
+    gateway: Bus, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leave_turn_module, "ANSWERED_WITHIN", 0.0)
+    request = turn_requested(team).model_copy(update={"digest": "d"})
+    ref, stored = TurnRef.of(request), await submit(gateway, request)
+    assert await close(gateway, ref, 1) is None
+    await soon(leave_turn(gateway, request, stored.seq, 0.0, lambda _: None))
+    assert isinstance((await claim_state(gateway, ref.at(1))).claim, CancelRequested)
 
 
 async def _claimed(bus: Bus, request: TurnRequested) -> None:

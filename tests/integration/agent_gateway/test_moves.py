@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.builders import turn_requested
+from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform, make_platform
@@ -22,12 +22,16 @@ from tests.waiting import eventually, soon
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.transport.reads import read_newest
+from pallas_bus.turnlog.claims import claim, request_cancel
+from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.logs import count_in_shards, read_shards
-from pallas_bus.turnlog.places import named
+from pallas_bus.turnlog.places import close_earlier
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_OUTCOME, TURN_REQUESTED
+from pallas_bus.turnlog.writer import TurnWriter
+from pallas_calls.observer import Observer
+from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_JOINED, TURN_OUTCOME, TURN_REQUESTED
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import Earlier, TeamShard
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome, TurnRequested
@@ -97,7 +101,7 @@ class Once:
 
     async def close(self) -> None:
         """Find the shard in which the newer gateway makes or joins the turn."""
-        self.ref = await named(self.bus, self.place, self.ref, announced=True)
+        self.ref = await close_earlier(self.bus, self.place, self.ref, announced=True)
 
     async def work(self) -> None:
         """Execute what is queued."""
@@ -165,6 +169,25 @@ async def test_a_team_moves_under_load_while_tables_are_stale_and_a_worker_is_ki
     assert set(effects) == {1}
     for number in range(CALLS):
         assert len({answers[at] for at in (2 * number, 2 * number + 1, 2 * (CALLS + number))}) == 1
+
+
+async def test_whoever_resumes_the_stream_of_a_key_is_announced_in_the_shard_of_its_turn(shards: Platform) -> None:
+    front = await shards.gateway(log_key=LOG_KEY, log_shards="2")
+    await kv.put(shards.bus, SHARDS, moved(shards.team), team=shards.team)
+    request = turn_requested(shards.team, "bench").model_copy(update={"digest": "d", "shard": 1})
+    ref = TurnRef.of(request)
+    await submit(shards.bus, request)
+    calls, named_by_id = front.gateway.calls, TurnRef(ref.team, ref.agent, ref.turn_id)
+    resumed = asyncio.create_task(calls.resume(named_by_id, request.principal, BEGINNING, Observer(), progress=False))
+    await eventually(lambda: ref in calls.followers.followed())
+    fence = await claim(shards.bus, ref, Claimed(attempt=1, worker="w", digest="d", at=utc_now()), after=0)
+
+    async def announced() -> bool:
+        return await read_newest(shards.bus, ref.log, ref.on(TURN_JOINED.template)) is not None
+
+    await until(announced)
+    await TurnWriter(shards.bus, ref, 1, fence).conclude(turn_outcome(request))
+    assert await soon(resumed) is not None
 
 
 async def _knows(front: Front, team: str) -> bool:

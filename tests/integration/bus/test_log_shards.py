@@ -1,4 +1,4 @@
-"""What the design of a log in shards (docs/adr/0029) relies on, with a real broker and what reads the log today."""
+"""What the log in shards (docs/adr/0029) relies on: what a real broker republishes, and fences in each shard."""
 
 from collections.abc import AsyncGenerator
 from itertools import pairwise
@@ -41,7 +41,7 @@ async def _claim(cluster: Cluster, ref: TurnRef, shard: int) -> int:
     return stored.seq
 
 
-async def test_a_feed_of_today_follows_turns_of_every_shard(cluster: Cluster) -> None:
+async def test_a_feed_of_a_process_that_knows_one_shard_gets_the_live_messages_of_all(cluster: Cluster) -> None:
     async with follow_turns(cluster.bus) as feeds:
         for shard in (0, 1):
             request = turn_requested("kottos")

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from pallas_bus.transport.streams import stream_name
-from pallas_contracts.catalog import BUCKETS, DATABASES, SHARDS, STREAMS
+from pallas_contracts.catalog import BUCKETS, DATABASES, SHARDS, STREAMS, TURN_QUEUE
 from pallas_contracts.contract import Saved
 from pallas_contracts.ids import Token, check_token
-from pallas_contracts.shards import buckets_in, streams_in
+from pallas_contracts.shards import MOST_SHARDS, buckets_in, name_in, streams_in
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -69,6 +69,12 @@ class Manifest(_Frozen):
     def size(self) -> int:
         """Bytes of all files but the manifest."""
         return sum(part.size for part in self.parts)
+
+    @property
+    def shards(self) -> int:
+        """How many shards of the log it has."""
+        queues = {name_in(TURN_QUEUE, shard) for shard in range(MOST_SHARDS)}
+        return max(1, sum(part.name in queues for part in self.parts))
 
 
 def new_id(now: datetime) -> str:

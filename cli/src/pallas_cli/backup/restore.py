@@ -37,7 +37,7 @@ from pallas_contracts.catalog import (
     WORKER_ALIVE,
     WORKERS,
 )
-from pallas_contracts.shards import MOST_SHARDS, buckets_in, name_in, streams_in
+from pallas_contracts.shards import buckets_in, name_in, streams_in
 
 _LISTEN = 1.0
 """Seconds in which an executor that runs sends several heartbeats."""
@@ -101,17 +101,11 @@ class Restoring:
             kept = part.kind == "database" and self.keep_databases
             await (self._mark(part) if kept else self._restore(part))
             self.say(f"{'kept' if kept else 'restored'} {part.kind} {part.name}")
-        first, *more = [await self._ends(shard) for shard in range(self._shards)]
+        first, *more = [await self._ends(shard) for shard in range(self.manifest.shards)]
         ends = {"queue_end": first.queue_end, "log_end": first.log_end, "shards": tuple(more)}
         hold = hold.model_copy(update={"complete": True, **ends})
         await put(self.bus, HOLDS, hold, hold=RESTORE_HOLD)
         return hold
-
-    @property
-    def _shards(self) -> int:
-        """How many shards of the log the backup has."""
-        queues = {name_in(TURN_QUEUE, shard) for shard in range(MOST_SHARDS)}
-        return max(1, sum(part.name in queues for part in self.manifest.parts))
 
     async def _ends(self, shard: int) -> ShardEnds:
         states = [await stream_state(self.bus, name_in(stream, shard)) for stream in (TURN_QUEUE, TURN_LOG)]

@@ -96,8 +96,10 @@ def _text_of(path: Path) -> str:
 
 
 @asynccontextmanager
-async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Installation]:
+async def stopped(data: Path, *, with_databases: bool, shards: int) -> AsyncGenerator[Installation]:
     """The installation in a data folder whose stack does not run. Its broker and Postgres run inside the block.
+
+    The broker's users have rights for at least so many shards of the log, whatever the environment says.
 
     Raises:
         Refused: the stack runs, or a server cannot be started.
@@ -107,9 +109,8 @@ async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Install
         raise WrongUsage("the context names another platform than that of the data folder: pass --nats or --data")
     with locked(data) as folder:
         async with AsyncExitStack() as stack:
-            nats = EmbeddedNats(
-                folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port(), shards=log_shards()
-            )
+            seeds, most = Seeds(folder / SECRETS / "nats"), max(shards, log_shards())
+            nats = EmbeddedNats(folder / "nats", seeds, free_port(), free_port(), shards=most)
             await stack.enter_async_context(_runs(await nats.launch(), folder, "nats-server"))
             urls = dict[str, str]()
             if with_databases:

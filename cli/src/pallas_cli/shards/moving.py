@@ -13,7 +13,7 @@ from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.shards.listing import queued_of
-from pallas_contracts.catalog import GATEWAYS, SHARDS, STAY, TURN_LOG, WORKERS
+from pallas_contracts.catalog import GATEWAYS, SHARD_0_ONLY, SHARDS, TURN_LOG, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.ids import is_token
 from pallas_contracts.shards import Earlier, TeamShard, name_in
@@ -76,7 +76,7 @@ def after_move(place: TeamShard, shard: int, now: datetime, kept: timedelta, que
 def _check(bus: Bus, team: str, shard: int) -> None:
     if not is_token(team):
         raise WrongUsage(f"{team!r} is not the name of a team")
-    if team in STAY:
+    if team in SHARD_0_ONLY:
         raise Refused(f"{team} is the team of a service, and stays in shard 0: move other teams away from there")
     if shard >= bus.shards:
         many = "one shard, 0" if bus.shards == 1 else f"{bus.shards} shards, 0 to {bus.shards - 1}"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.places import everywhere
+from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnAsked, TurnRequested
@@ -29,7 +29,7 @@ async def cancel_by_id(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested
     """
 
     async def cancel() -> bool:
-        return any([await request_cancel(bus, each, reason, asked) for each in await everywhere(bus, ref)])
+        return any([await request_cancel(bus, each, reason, asked) for each in await in_each_shard(bus, ref)])
 
     await _cancel(ref, reason, cancel)
 

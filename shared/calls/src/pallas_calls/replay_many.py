@@ -17,7 +17,7 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.places import placed
+from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.pace import Pace
@@ -106,7 +106,7 @@ class ManyReplays:
         """Queue the replay of a turn, or note why that is not possible. False: the queue is full."""
         try:
             request = await self.requests.of(turn, kept, definition)
-            await self._submit(request)
+            ref = await self._submit(request)
         except (Conflict, Denied, NotFound, Rejected) as error:
             self.refused[turn.turn_id] = f"{error.code}: {error.message}"
         except Unavailable as error:
@@ -114,7 +114,7 @@ class ManyReplays:
                 raise
             return False
         else:
-            self.queued[turn.turn_id] = TurnRef.of(request)
+            self.queued[turn.turn_id] = ref
         return True
 
     async def _room(self, definition: AgentDefinition) -> int:
@@ -126,15 +126,17 @@ class ManyReplays:
             pause = min(pause * 2, _BUSIEST)
         return min(at_once, free)
 
-    async def _submit(self, request: TurnRequested) -> None:
-        """Queue the turn.
+    async def _submit(self, request: TurnRequested) -> TurnRef:
+        """Queue the turn in the shard where its team is. Returns it with that shard.
 
         Raises:
             Rejected: it is too large (`too_large`).
             Unavailable: the queue is full (`queue_full`), or the broker does not answer for `_PATIENCE` seconds.
         """
 
-        async def put() -> None:
-            await submit(self.bus, await offload_request(self.bus, await placed(self.bus, request)))
+        async def put() -> TurnRef:
+            there = await place_shared(self.bus, request)
+            await submit(self.bus, await offload_request(self.bus, there))
+            return TurnRef.of(there)
 
-        await retry_while_unavailable(put, "queue a replay", deadline=_PATIENCE, unless="queue_full")
+        return await retry_while_unavailable(put, "queue a replay", deadline=_PATIENCE, unless="queue_full")

@@ -12,7 +12,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.claim_checks import offload_request
 from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.places import placed
+from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
@@ -113,7 +113,7 @@ async def plan_replay(
     first = not await find_replays(bus, [old])
     new = replay_id(old.turn_id) if first else new_turn_id()
     request = request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
-    return Plan(old, definition, await placed(bus, request))
+    return Plan(old, definition, await place_shared(bus, request))
 
 
 def request_again(

@@ -129,6 +129,7 @@ class Calls:
         resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
         if resumed is None:
             return None
+        ref = resumed.feed.ref  # with the shard in which the turn was found
         with self.followers.following(ref):
             return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
 
@@ -149,17 +150,17 @@ class Calls:
 
     async def _placed(self, request: TurnRequested) -> TurnRequested | Refusal:
         """The request with the shard of the log in which its turn is made, or was made before; or why it is refused."""
-        place, is_named = self.places.of(request.team), request.digest is not None
+        place, is_shared = self.places.of(request.team), request.digest is not None
         if self.leaders.lost:
-            refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_named else (place.shard,))]
+            refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_shared else (place.shard,))]
             if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
                 self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
                 return refused
-        if not is_named or self.places.table is None:
-            return self.places.anew(request)
+        if not is_shared or self.places.table is None:
+            return self.places.place_new(request)
         try:
             async with asyncio.timeout(FIND_TIMEOUT):
-                return await self.places.of_named(request)
+                return await self.places.place_shared(request)
         except (TimeoutError, Unavailable) as error:
             log.warning(
                 "cannot find the shard of a turn in time", extra={"turn": request.turn_id, "reason": str(error)}

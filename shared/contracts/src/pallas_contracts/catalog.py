@@ -617,7 +617,7 @@ SHARDS = Bucket(
     saved=Saved.BEHIND,
     summary="In which shard of the log each team is. It exists only where there is more than one.",
 )
-STAY = frozenset((DATA_TEAM, PIPELINES_TEAM, FLEET_TEAM))
+SHARD_0_ONLY = frozenset((DATA_TEAM, PIPELINES_TEAM, FLEET_TEAM))
 """Teams of services: they stay in shard 0. Whoever has too much there moves other teams away."""
 
 BUCKETS: tuple[

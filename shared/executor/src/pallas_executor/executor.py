@@ -25,7 +25,7 @@ from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.bounds import MANY, line
-from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, SHARDS, STAY, WORKERS
+from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, SHARD_0_ONLY, SHARDS, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import TeamShard
@@ -107,9 +107,10 @@ class Executor:
     async def watch(self, team: str) -> None:
         """Subscribe to claims and cancels of a team's turns, and to the shards in which the team is."""
         if team not in self._watched:
-            await self._watching.enter_async_context(watch_claims(self.bus, self.running.on_claim, team=team))
+            claims = watch_claims(self.bus, self.running.on_claim, team=team, shards=self.running.shards)
+            await self._watching.enter_async_context(claims)
             self._watched.add(team)
-            if self.bus.shards > 1 and team not in STAY:
+            if self.bus.shards > 1 and team not in SHARD_0_ONLY:
                 table = await self._watching.enter_async_context(kv.watch(self.bus, SHARDS, team=team))
                 await table.synced.wait()
                 self.places[team] = table

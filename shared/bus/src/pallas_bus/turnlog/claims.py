@@ -6,7 +6,7 @@ the first message there: it says in which other shard the turn is.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -23,11 +23,14 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
+from pallas_contracts.shards import shard_of
 from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
 _TRIES = 5
+
+NONE_KNOWN: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +163,17 @@ async def stored_outcomes(bus: Bus, refs: Iterable[TurnRef]) -> dict[str, TurnOu
 
 @asynccontextmanager
 async def watch_claims(
-    bus: Bus, on_claim: Callable[[TurnClaim, int], None], *, team: str | None = None
+    bus: Bus,
+    on_claim: Callable[[TurnClaim, int], None],
+    *,
+    team: str | None = None,
+    shards: Mapping[str, int] = NONE_KNOWN,
 ) -> AsyncGenerator[None]:
-    """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block."""
+    """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block.
+
+    `shards` has the shard of a turn by its id, where that is known. What is stored about such a turn in another shard
+    is left out: a cancel by id is stored in each shard of the team, and positions of two shards cannot be compared.
+    """
     wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
 
     def arrived(message: Msg) -> None:
@@ -171,7 +182,10 @@ async def watch_claims(
         except ValidationError as error:
             log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
         else:
-            on_claim(claim, int((message.headers or {})["Nats-Sequence"]))
+            headers = message.headers or {}
+            stored_in = shard_of(headers["Nats-Subject"])
+            if shards.get(claim.turn_id, stored_in) == stored_in:
+                on_claim(claim, int(headers["Nats-Sequence"]))
 
     subscription = await bus.listen(live_subject(wanted), arrived)
     try:

@@ -95,12 +95,17 @@ class TurnFeeds:
             await self.bus.unsubscribe(subscription)
 
     def on_message(self, message: Msg) -> None:
-        """Pass a live message on to the feeds of its turn."""
+        """Pass a live message on to the feeds of its turn.
+
+        A feed takes no claim or cancel of another shard: a cancel by id is stored in each shard of the team.
+        """
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
             headers = message.headers or {}
             if self.bus.shards == 1 or headers.get("Nats-Stream") == feed.ref.log:
                 feed.live_position = int(headers.get("Nats-Sequence", "0"))
+            elif kind == "claim":
+                continue
             _pass_on(feed, kind, message.subject, message.data)
             self._start_repair(feed)
 

@@ -103,7 +103,9 @@ async def watch_leaves(
         _on_leave(left, headers["Nats-Subject"], message.data, int(headers["Nats-Sequence"]))
 
     async def poll() -> None:
-        subjects = {ref.on(TURN_LEFT.template): ref for ref in followed()}
+        # In each shard: the turn may have moved, and is followed from before its shard is known.
+        refs = [ref.at(shard) for ref in followed() for shard in range(bus.shards)]
+        subjects = {ref.on(TURN_LEFT.template): ref for ref in refs}
         for record in await read_last_of(bus, subjects):
             _on_leave(left, record.subject, record.data, record.seq)
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import close
 from pallas_bus.turnlog.followers import publish_joined
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import SHARDS, STAY, TURN_REQUESTED
+from pallas_contracts.catalog import SHARD_0_ONLY, SHARDS, TURN_REQUESTED
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import TeamShard
@@ -37,11 +38,11 @@ class Places:
         found = self.table.get(team) if self.table is not None else None
         return found or TeamShard(team=team)
 
-    def anew(self, request: TurnRequested) -> TurnRequested:
-        """The request of a turn whose id nobody else can use, in its team's shard."""
+    def place_new(self, request: TurnRequested) -> TurnRequested:
+        """The request of a turn whose id nobody else can use, in the present shard of its team."""
         return _in(request, self.of(request.team).shard)
 
-    async def of_named(self, request: TurnRequested) -> TurnRequested:
+    async def place_shared(self, request: TurnRequested) -> TurnRequested:
         """The request of a turn whose id others may use, in the shard where it is or will be.
 
         Raises:
@@ -51,7 +52,7 @@ class Places:
             return request
         # Followers are announced before the id is closed: a caller that leaves the old shard then cancels nothing.
         announced = request.parent is None and request.digest is not None
-        ref = await named(self.bus, self.of(request.team), TurnRef.of(request), announced=announced)
+        ref = await close_earlier(self.bus, self.of(request.team), TurnRef.of(request), announced=announced)
         return _in(request, ref.shard)
 
 
@@ -67,27 +68,27 @@ async def watch_places(bus: Bus) -> AsyncGenerator[Places]:
 
 
 async def place_now(bus: Bus, team: str) -> TeamShard:
-    """Where a team is, read from the table.
+    """Where a team is, read from the table: no older than what any other process has acted on.
 
     Raises:
         Unavailable: the broker did not answer.
     """
-    if bus.shards == 1 or team in STAY:
+    if bus.shards == 1 or team in SHARD_0_ONLY:
         return TeamShard(team=team)
-    return await kv.get(bus, SHARDS, team=team) or TeamShard(team=team)
+    return await kv.get_newest(bus, SHARDS, team=team) or TeamShard(team=team)
 
 
-async def placed(bus: Bus, request: TurnRequested) -> TurnRequested:
-    """The same as `Places.of_named`, for who makes few turns: the table is read.
+async def place_shared(bus: Bus, request: TurnRequested) -> TurnRequested:
+    """The same as `Places.place_shared` for a process without a table: the broker's is read.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
     """
-    ref = await named(bus, await place_now(bus, request.team), TurnRef.of(request))
+    ref = await close_earlier(bus, await place_now(bus, request.team), TurnRef.of(request))
     return _in(request, ref.shard)
 
 
-async def everywhere(bus: Bus, ref: TurnRef) -> list[TurnRef]:
+async def in_each_shard(bus: Bus, ref: TurnRef) -> list[TurnRef]:
     """The turn in each shard in which it may be: the present one of its team first. Nothing is closed.
 
     Raises:
@@ -97,10 +98,11 @@ async def everywhere(bus: Bus, ref: TurnRef) -> list[TurnRef]:
     return [ref.at(shard) for shard in (place.shard, *place.remembered(utc_now()))]
 
 
-async def named(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
-    """The turn of an id that others may use, in the one shard in which it can be executed from now on.
+async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
+    """Close an id that others may use in the earlier shards of its team. Returns the turn in the shard that is left.
 
-    `announced`: in each shard that is closed it is said first that the turn is followed.
+    That is an earlier one if somebody has claimed or cancelled the turn there. `announced`: in each shard it is
+    published first that the turn is followed.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
@@ -117,11 +119,13 @@ async def named(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = F
 async def check_shards(bus: Bus) -> None:
     """Check that this process knows all shards that there are: it would make turns where nobody looks for them.
 
+    Waits for the broker.
+
     Raises:
         Rejected: there are more (`bad_settings`).
-        Unavailable: the broker does not answer.
     """
-    if (there := await known_shards(bus)) > bus.shards:
+    there = await retry_while_unavailable(lambda: known_shards(bus), "ask how many shards there are", deadline=None)
+    if there > bus.shards:
         raise Rejected(
             f"PALLAS_LOG_SHARDS is {bus.shards}, but the broker has {there} shards of the log: "
             f"set it to {there} for all that connect",

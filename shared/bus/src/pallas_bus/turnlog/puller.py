@@ -145,15 +145,15 @@ class TurnPuller:
 
     def shards(self, key: str) -> frozenset[int]:
         """The shards in which the turns of this agent are pulled."""
-        return frozenset(shard for agent, shard in self._sources if agent == key)
+        return frozenset(shard for shard in range(self.bus.shards) if (key, shard) in self._sources)
 
     async def remove(self, key: str, shard: int | None = None) -> None:
         """Stop pulling the turns of an agent, in all shards or in one; running turns go on."""
-        for at in [at for at in self._sources if at[0] == key and shard in (None, at[1])]:
-            source = self._sources.pop(at)
-            self._set(source, _Pull.NONE)
-            self._idle.pop(at, None)
-            await self.bus.unsubscribe(source.subscription)
+        for at in [(key, each) for each in (self.shards(key) if shard is None else (shard,))]:
+            if (source := self._sources.pop(at, None)) is not None:
+                self._set(source, _Pull.NONE)
+                self._idle.pop(at, None)
+                await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
         """Stop pulling turns of all agents."""

@@ -12,7 +12,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import find_in_log, find_waiting
-from pallas_bus.turnlog.places import everywhere
+from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.keyed.join_turn import FIND_TIMEOUT, answer_found
@@ -35,7 +35,7 @@ async def cancel_key(
     """
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
-            refs = await everywhere(bus, TurnRef.of(request))
+            refs = await in_each_shard(bus, TurnRef.of(request))
             requests = [request.model_copy(update={"shard": ref.shard}) for ref in refs]
             for ref, each in zip(refs, requests, strict=True):
                 found = await find_in_log(bus, ref)

@@ -14,7 +14,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
 from tests.e2e import wire
-from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.agent_gateway.conftest import WAIT, Platform, make_platform
 from tests.integration.agent_gateway.test_keys import LOG_KEY, keyed
 from tests.integration.processes import a_service
 from tests.integration.real_parts import Front, a_worker, until
@@ -27,13 +27,13 @@ from pallas_bus.turnlog.claims import claim, request_cancel
 from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.logs import count_in_shards, read_shards
 from pallas_bus.turnlog.places import close_earlier
-from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.queue import ensure_consumer, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_calls.observer import Observer
 from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_JOINED, TURN_OUTCOME, TURN_REQUESTED
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import Earlier, TeamShard
+from pallas_contracts.shards import Earlier, TeamShard, shard_of
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome, TurnRequested
 from pallas_executor.executor import Executor
 
@@ -171,6 +171,31 @@ async def test_a_team_moves_under_load_while_tables_are_stale_and_a_worker_is_ki
         assert len({answers[at] for at in (2 * number, 2 * number + 1, 2 * (CALLS + number))}) == 1
 
 
+async def test_a_key_with_other_arguments_is_refused_although_its_first_call_waits_in_the_earlier_shard(
+    shards: Platform, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    shards.describe()
+    await shards.publish(tools=(WAIT.model_copy(update={"name": "effect"}),))
+    for shard in range(2):
+        await ensure_consumer(shards.bus, shards.team, "bench", max_concurrency=None, shard=shard)
+    stale, fresh = [await shards.gateway(log_key=LOG_KEY, log_shards="2") for _ in range(2)]
+    await shards.served(stale)
+    await shards.served(fresh)
+    stale.gateway.calls.places = replace(stale.gateway.calls.places, table=kv.Table(shards.bus, SHARDS))
+    first = asyncio.create_task(_call(http, stale, shards, tmp_path / "first", key="k"))
+    await until(lambda: _queued(shards, 0))
+    await kv.put(shards.bus, SHARDS, moved(shards.team), team=shards.team)
+    await until(lambda: _knows(fresh, shards.team))
+    second = asyncio.create_task(_call(http, fresh, shards, tmp_path / "second", key="k"))
+    await until(lambda: _queued(shards, 1))
+    for name in ("first", "second"):
+        (tmp_path / name).touch()
+    await shards.stack.enter_async_context(a_worker(shards.url, shards.folder, log_shards="2"))
+    answers = await soon(asyncio.gather(first, second), 30)
+    assert [answer == "key_reused" for answer in answers].count(True) == 1
+    assert [(tmp_path / f"{name}.effects").exists() for name in ("first", "second")].count(True) == 1
+
+
 async def test_whoever_resumes_the_stream_of_a_key_is_announced_in_the_shard_of_its_turn(shards: Platform) -> None:
     front = await shards.gateway(log_key=LOG_KEY, log_shards="2")
     await kv.put(shards.bus, SHARDS, moved(shards.team), team=shards.team)
@@ -194,9 +219,14 @@ async def _knows(front: Front, team: str) -> bool:
     return front.gateway.calls.places.of(team).shard == 1
 
 
-async def _call(http: httpx.AsyncClient, front: Front, platform: Platform, file: Path) -> str:
-    """Call the tool with the key of a file, again while the platform says so; the answer as text."""
-    params = keyed("effect", {"file": str(file)}, key=file.name)
+async def _queued(platform: Platform, shard: int) -> bool:
+    ids = {"team": platform.team}
+    return any(shard_of(subject) == shard for subject in await count_in_shards(platform.bus, TURN_REQUESTED, ids))
+
+
+async def _call(http: httpx.AsyncClient, front: Front, platform: Platform, file: Path, key: str = "") -> str:
+    """Call the tool with a key, or that of a file, again while the platform says so; the answer as text."""
+    params = keyed("effect", {"file": str(file)}, key=key or file.name)
     while True:
         answers = await wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params))
         result: dict[str, Any] = answers[-1]["result"]

@@ -31,7 +31,7 @@ from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
-from pallas_calls.keyed.join_turn import FIND_TIMEOUT, explain_cancel, join_turn
+from pallas_calls.keyed.join_turn import FIND_TIMEOUT, KEY_REUSED, KeyReused, explain_cancel, join_turn
 from pallas_calls.keyed.leave_turn import leave_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
@@ -87,6 +87,8 @@ class Calls:
                     return submitted
                 position = submitted.position
                 end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+            except KeyReused:
+                return KEY_REUSED
             except asyncio.CancelledError:
                 if observer.caller_left() and not self.draining:
                     self._leave(request, limits, position, observer)
@@ -113,6 +115,8 @@ class Calls:
                 return submitted
             position = submitted.position
             return await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+        except KeyReused:
+            return KEY_REUSED
         except asyncio.CancelledError:
             if observer.caller_left():
                 self.bus.spawn(self._cancel(request, position, observer.why_left()))
@@ -241,7 +245,11 @@ class Calls:
         *,
         resumed: bool = False,
     ) -> TurnEnd:
-        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there."""
+        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
+
+        Raises:
+            KeyReused: while its team moved, another call with the key of `queued` has made the turn.
+        """
         try:
             with (
                 self.metrics.in_flight.track_inprogress(),
@@ -298,6 +306,9 @@ class _Followed:
         return await self.position.ahead() if self.position is not None else None
 
     def on_claim(self, claim: Claimed) -> None:
+        own = self.queued.request.digest if self.queued is not None else None
+        if None not in (own, claim.digest) and own != claim.digest:
+            raise KeyReused
         if self.position is not None:
             self.position.leave()
         self.taken(claim)

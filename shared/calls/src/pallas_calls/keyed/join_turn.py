@@ -24,6 +24,12 @@ FIND_TIMEOUT = 3.0
 
 _POLL_SECONDS = 0.05
 
+KEY_REUSED = Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
+
+
+class KeyReused(Exception):
+    """The turn that is followed was made by another call, with the same idempotency key and other arguments."""
+
 
 async def join_turn(
     bus: Bus, feeds: TurnFeeds, request: TurnRequested, position: int = 0, *, text: bool = False
@@ -46,7 +52,7 @@ async def answer_found(
 ) -> Submitted | Refusal:
     """Follow a turn that was found, or say why it cannot be followed."""
     if found.digest is not None and found.digest != request.digest:
-        return Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
+        return KEY_REUSED
     if found.cancelled is not None and not found.ended:
         # It can end in no other way, and has no outcome when it was cancelled before it was in its queue.
         return Refusal("cancelled", _why_cancelled(found.cancelled), turn_id=request.turn_id)

@@ -14,10 +14,10 @@ type Managed = Callable[[httpx2.AsyncClient, Any], AbstractAsyncContextManager[A
 
 def over_aiohttp(managed: Managed) -> Managed:
     """What runs a server's client until its connection ends, with the other transport. Proxies keep their own."""
+    # Imported before servers are connected: it takes a second, in which their deadlines would pass.
+    from openai._vendor.httpx_aiohttp.transport import AiohttpTransport
 
     def run(client: httpx2.AsyncClient, connection: Any) -> AbstractAsyncContextManager[Any]:
-        from openai._vendor.httpx_aiohttp.transport import AiohttpTransport
-
         client._transport = AiohttpTransport(limits=httpx2.Limits(max_connections=100, keepalive_expiry=5.0))
         return managed(client, connection)
 

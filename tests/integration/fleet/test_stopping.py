@@ -1,22 +1,27 @@
 """Stop means stop: the answer, the history and the terminal agree, whatever the agent does and whoever is lost."""
 
 import asyncio
+import json
 import signal
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import Lab, result_of
 from tests.integration.fleet.test_takeover import claimed_by
 from tests.integration.fleet.test_tools import failure
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
 from tests.requirements import requirement
+from tests.waiting import soon
 
+from fleet.handlers.start_task import PATIENCE
 from fleet.running.finding import with_task
 from fleet.running.requests import task_ref
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested
 from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
@@ -189,6 +194,43 @@ async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
         await lab.call(tool, agent_name=name)
         await lab.coder.heal()
         assert (await starting)["details"]["status"] in wanted
+
+
+async def test_a_start_that_ends_without_an_answer_types_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller may start the task again, and it is typed once then."""
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    await lab.replica()
+    name = await lab.create()
+    await lab.coder.fault(Fault(mode="hang", path="/messages$"))  # the task is claimed, and cannot be typed yet
+    starting = await lab.start("start_agent_task", agent_name=name, task_description="say once")
+    await until(lambda: pending(lab, name))
+    await request_cancel(lab.bus, starting.ref, "the caller gives up")
+    await freed(lab, name)
+    assert (await starting.outcome()).status == "cancelled"
+    await lab.coder.heal()
+    await lab.call("start_agent_task", agent_name=name, task_description="say once")
+    await lab.idle(name)
+    assert lab.coder.agent(name).prompts == ["say hello", "say once"]
+    assert [row["status"] for row in await lab.history(name)] == ["completed", "stopped", "completed"]
+
+
+async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    first = await lab.replica()
+    name = await lab.create()
+    await lab.coder.fault(Fault(mode="hang", path="/messages$"))
+    starting = await lab.start("start_agent_task", agent_name=name, task_description="say late")
+    await until(lambda: pending(lab, name))
+    await first.end()
+    monkeypatch.setattr("fleet.handlers.start_task.utc_now", lambda: utc_now() + timedelta(seconds=PATIENCE))
+    await lab.replica()
+    answer = await soon(result_of(starting))
+    assert failure(json.loads(answer.content[0]["text"])) == AWAY
+    await lab.coder.heal()
+    await freed(lab, name)
+    assert lab.coder.agent(name).prompts == ["say hello"]
 
 
 async def pending(lab: Lab, name: str) -> bool:

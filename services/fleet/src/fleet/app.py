@@ -154,7 +154,11 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             table.on_change(announcing.changed)
             await enter(process.running(_look(fleet, announcing), "announcing"))
         hosted = [
-            HostedAgent(fleet_definition(agent, allow), FunctionRuntime(FLEET_AGENT, agent, safe=True)),
+            HostedAgent(
+                fleet_definition(agent, allow),
+                FunctionRuntime(FLEET_AGENT, agent, safe=True),
+                abandon=starting.abandoned,
+            ),
             HostedAgent(
                 tasks_definition(settings.fleet_tasks),
                 TaskRuntime(coder, agents, ending, announcing.task),

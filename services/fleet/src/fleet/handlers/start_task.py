@@ -12,14 +12,16 @@ from fleet.sources import Sources
 from fleet.storing.ending import FINAL
 from fleet.times import task_id, task_view, timestamp
 from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.ids import child_id
+from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import Turn
 
 PATIENCE = 20.0
-"""Seconds in which the prompt has to be typed."""
+"""Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""
 
 LONGEST_DESCRIPTION = 262_144
 
@@ -132,16 +134,30 @@ class StartTask:
             return mine is None or mine.turn_id != task.turn_id or mine.status != "pending"
 
         agents = self.stopping.agents
-        if not await agents.until(entry.name, begun, PATIENCE):
+        left = PATIENCE - (utc_now() - task.created_at).total_seconds()
+        in_time = await agents.until(entry.name, begun, max(0.0, left))
+        if not in_time:
             await self.stopping.stop(entry, "its prompt could not be typed in time")
-            raise Unavailable(f"Agent '{entry.name}' did not take the task within {PATIENCE:g} s.")
         now = agents.of(entry.name, entry.workspace_id)
         if now is not None and now.task is not None and now.task.turn_id == task.turn_id:
-            return now.task
-        ended = await _patiently(lambda: self.stopping.ending.tasks.find(entry, task.number))
-        if ended is None:
+            task = now.task
+        elif (ended := await _patiently(lambda: self.stopping.ending.tasks.find(entry, task.number))) is not None:
+            task = ended
+        else:
             raise NotFound(f"Agent '{entry.name}' does not exist any more: it was deleted.", agent_name=entry.name)
-        return ended
+        if not in_time and task.started_at is None:
+            raise Unavailable(f"Agent '{entry.name}' did not take the task within {PATIENCE:g} s.")
+        return task
+
+    async def abandoned(self, ref: TurnRef) -> None:
+        """Withdraw the task of a call that ends without an answer, unless its prompt is typed: a caller may try again.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        entry = self.stopping.agents.with_task(child_id(ref.turn_id, "task"))
+        if entry is not None and entry.task is not None and entry.task.status == "pending":
+            await self.stopping.stop(entry, "the call that started it has ended")
 
 
 async def _patiently[T](work: Callable[[], Awaitable[T]]) -> T:

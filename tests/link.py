@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
+from pallas_runtime.http.listener import stop_accepting
+
 
 class Link:
     """Forwards connections to `url`'s server, what clients send after a `delay` in seconds.
@@ -51,12 +53,16 @@ class Link:
     async def cut(self) -> None:
         """Break every connection and refuse new ones."""
         if self._server is not None:
-            self._server.close()
+            server, self._server = self._server, None
+            await stop_accepting(server)
+            server.close()
         for relay in list(self._relays):
             relay.cancel()
         await asyncio.gather(*self._relays, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it came as the link was cut
+            return writer.close()
         relay = asyncio.current_task()
         assert relay is not None
         self._relays.add(relay)

@@ -157,7 +157,7 @@ class _Storm:
         """Coder is away after a third of the tasks, the broker restarts after two thirds."""
         await until(self._have(1 / 3), _PATIENCE * 10)
         self.report(f"Coder is away for {self.options.away:g} s")
-        self.coder.stop_listening()
+        await self.coder.stop_listening()
         await asyncio.sleep(self.options.away)
         await self.coder.listen()
         await until(self._have(2 / 3), _PATIENCE * 10)

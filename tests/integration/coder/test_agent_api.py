@@ -79,7 +79,7 @@ async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenera
             yield Session(terminal, client)
         finally:
             await terminal.close()
-            listener.close()
+            await listener.close()
             await listener.idle()
 
 

@@ -168,7 +168,7 @@ async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
     replica = await lab.replica()
     name, task = await started(lab, "work 60 s")
     await replica.service.fleet.all()
-    lab.coder.stop_listening()
+    await lab.coder.stop_listening()
     stop = await lab.error("stop_agent_task", agent_name=name)
     assert failure(stop) == AWAY
     entry = lab.known(name)

@@ -48,7 +48,7 @@ async def test_coder_that_goes_away_right_after_the_prompt_was_typed(lab: Lab, m
             await say(terminal, text)
         finally:
             if not said.is_set():
-                lab.coder.stop_listening()
+                await lab.coder.stop_listening()
                 said.set()
 
     monkeypatch.setattr(Terminal, "say", cut_off)
@@ -114,7 +114,7 @@ async def test_a_call_that_lost_its_process_tells_of_its_task(lab: Lab, monkeypa
 
     await until(ended)
     await lab.replica()
-    lab.coder.stop_listening()  # Coder is not needed to tell
+    await lab.coder.stop_listening()  # Coder is not needed to tell
     await first.end()
     result = await result_of(followed)
     await lab.coder.listen()

@@ -1,8 +1,9 @@
 """The HTTP listener of every service: a time limit for headers, and a maximum of connections."""
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -178,3 +179,17 @@ async def test_websockets_are_refused_where_they_are_not_served() -> None:
         listener.app.may_answer.set()
         with pytest.raises(InvalidStatus):
             await listener.socket()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_is_accepted_as_its_listener_ends_is_closed(turns: int) -> None:
+    """asyncio accepts a connection, and makes its transport a turn of the loop later."""
+    async with listening(App(), listener := bind("127.0.0.1", 0), drain_seconds=1):
+        await asyncio.sleep(0.01)  # it listens
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    for client_ in clients:
+        with client_, suppress(ConnectionResetError):
+            client_.settimeout(5)
+            assert await asyncio.to_thread(client_.recv, 1) == b""

@@ -17,6 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pallas_runtime.http.listener import stop_accepting
+
 
 @dataclass(frozen=True)
 class Request:
@@ -112,6 +114,7 @@ async def serving(answering: Answering, tls: ssl.SSLContext | None = None) -> As
     try:
         yield server
     finally:
+        await stop_accepting(listening)
         listening.close()
         for task in tasks:
             task.cancel()

@@ -42,7 +42,7 @@ async def _agent_api(settings: StandInSettings, command: tuple[str, ...]) -> Non
     await asyncio.wait(
         [asyncio.create_task(_until_signal()), asyncio.create_task(terminal.wait())], return_when="FIRST_COMPLETED"
     )
-    listener.close()
+    await listener.close()
     await listener.idle()
     if (code := terminal.exit_code) is not None:  # AgentAPI ends with its program, too
         raise SystemExit(f"the program exited with code {code}")

@@ -38,15 +38,15 @@ class Listener:
         self._server = await loop.create_server(connection, "127.0.0.1", self.port, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Refuse connections and break those that are open."""
         if self._server is not None:
-            self._server.close()
-            self._server = None
-        for connection in list(self._state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None:
-                transport.abort()
+            server, self._server = self._server, None
+            for listening in server.sockets:
+                asyncio.get_running_loop().remove_reader(listening)
+            await asyncio.sleep(0)  # asyncio would lose a connection that it has just accepted, and leave it open
+            server.close()
+            server.abort_clients()
 
     async def idle(self) -> None:
         """Wait until the requests of broken connections have ended."""

@@ -116,7 +116,7 @@ class CoderStandIn:
     async def __aexit__(self, *error: object) -> None:
         """End the programs, then the port."""
         self._faults.set(Fault())
-        self.stop_listening()
+        await self.stop_listening()
         await self._listener.idle()
         await self.workspaces.close()
         if self._temporary:
@@ -141,9 +141,9 @@ class CoderStandIn:
         """Accept connections, again on the same port."""
         await self._listener.open(self._faults)
 
-    def stop_listening(self) -> None:
+    async def stop_listening(self) -> None:
         """Refuse connections and break those that are open. Workspaces go on."""
-        self._listener.close()
+        await self._listener.close()
 
     async def fault(self, fault: Fault) -> None:
         """Let something go wrong, until `heal` or for the seconds of the fault."""
@@ -152,7 +152,7 @@ class CoderStandIn:
         self._faults.set(fault)
         self.workspaces.lag = fault.state_lag
         if fault.mode == "refuse":
-            self.stop_listening()
+            await self.stop_listening()
         else:
             await self.listen()
         if fault.seconds is not None:

@@ -127,6 +127,8 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self.ending.wait(), 1.0)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            await stop_accepting(server)
         for listening in (*self.servers, *(sockets or [])):
             listening.close()
         for connection in list(self.server_state.connections):
@@ -139,6 +141,18 @@ class _Server(uvicorn.Server):
         except TimeoutError:
             for task in self.server_state.tasks:
                 task.cancel()
+
+
+async def stop_accepting(server: asyncio.Server) -> None:
+    """Accept no more connections, and let those that were just accepted reach their protocols.
+
+    asyncio makes the transport of a connection, and then its protocol, in two steps after it has accepted it. If the
+    server is closed before, the connection stays open and nobody has it. (uvloop does all at once.)
+    """
+    for listening in server.sockets:
+        asyncio.get_running_loop().remove_reader(listening)
+    for _ in range(2):
+        await asyncio.sleep(0)
 
 
 def bind(host: str, port: int) -> socket.socket:

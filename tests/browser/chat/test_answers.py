@@ -90,7 +90,7 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     asking = asyncio.create_task(work.ask("Where to?", "city", "street"))
     form = page.get_by_role("form", name="Where to?")
     await form.get_by_label("city").fill("Athens")
-    await page.get_by_role("link", name="New conversation").click()
+    await page.locator("a.new").click()
     await page.go_back()
     await expect(form.get_by_label("city")).to_have_value("Athens")
     await form.get_by_role("button", name="Answer").click()

@@ -12,7 +12,7 @@ from sqlalchemy import insert
 from tests.browser.chat.talking import reply, say
 from tests.browser.pages import Show
 from tests.integration.workspaces.chat.talk import begin
-from tests.integration.workspaces.lab import Lab
+from tests.integration.workspaces.lab import API, Lab
 from tests.workspaces_world.agent import Agent
 
 from workspaces.tables import ChatMessage
@@ -61,7 +61,7 @@ async def test_a_draft_stays_with_its_conversation(show: Show, harper: Agent) ->
     await expect(box).to_have_value("unfinished\n")
 
 
-async def test_the_first_message_is_seen_until_its_conversation_is_there(show: Show, harper: Agent) -> None:
+async def test_the_first_message_is_seen_until_its_conversation_is_there(show: Show, lab: Lab, harper: Agent) -> None:
     page = await show()
     made, loaded = asyncio.Event(), asyncio.Event()
 
@@ -73,6 +73,11 @@ async def test_the_first_message_is_seen_until_its_conversation_is_there(show: S
     await say(page, "Hello")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("Hello")
     made.set()
+    await page.wait_for_url("**/conversations/*")
+    await expect(page.get_by_role("article", name="You")).to_have_text("Hello")
+    conversation = page.url.rpartition("/")[2]
+    await lab.command_line.patch(f"{API}/conversations/{conversation}", json={"title": "Known before it is loaded"})
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Known before it is loaded")
     await expect(page.get_by_role("article", name="You")).to_have_text("Hello")
     loaded.set()
     await (await harper.next()).answer("Good day.")

@@ -34,15 +34,12 @@ export function ChatPane({ id, agents, toggle }) {
   useEffect(() => void (title && (document.title = `${title} · Pallas`)), [title]);
 
   /** @param {import("./sending.js").Message} message */
-  const send = async (message) => {
-    const agent = agents.agent.value;
-    if (agent) await sendMessage(chat, agent, message);
-  };
+  const send = (message) => sendMessage(chat, agents.agent.value, message);
   if (chat.missing.value) return html`<${NoConversation} workspace=${agents.workspace} toggle=${toggle} />`;
   return html`<section class="chat" aria-label="Chat">
     <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
       ${view && html`<${ConversationMenu} view=${view} current />`}</header>
-    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} first=${first} />`}
+    ${chat.loaded.value ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} first=${first} />`}
     <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} asking=${chat.last.value?.status === "asking"}
       cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
 }
@@ -75,6 +72,5 @@ async function open(chat, agents, first) {
   const reply = chat.items.value.findLast((item) => item.view.value.role === "assistant")?.view.value;
   if (reply?.agent_instance_id && reply.agent_server_id)
     agents.choose(keyOf({ instance_id: reply.agent_instance_id, server_id: reply.agent_server_id }));
-  const agent = agents.agent.value;
-  if (first && agent) await sendMessage(chat, agent, { ...first.draft, pictures: first.pictures });
+  if (first) await sendMessage(chat, agents.agent.value, { ...first.draft, pictures: first.pictures });
 }

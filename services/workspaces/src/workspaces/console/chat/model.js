@@ -22,6 +22,8 @@ export class Chat {
   items = signal([]);
   /** @type {import("../lib.js").Signal<import("../answers").ConversationView | null>} */
   conversation = signal(null);
+  /** Whether its last page was loaded. What it is called may be known before. */
+  loaded = signal(false);
   /** Asks for the page of older ones; null: there is none. @type {import("../lib.js").Signal<number | null>} */
   before = signal(null);
   error = signal("");
@@ -73,6 +75,7 @@ export class Chat {
         if (gap) this.clear();
         if (gap || !first) this.before.value = page.before;
         this.conversation.value = later(page.conversation, this.conversation.value);
+        this.loaded.value = true;
         this.error.value = "";
         this.put(page.messages);
       });

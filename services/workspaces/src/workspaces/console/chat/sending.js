@@ -1,16 +1,18 @@
 // Sending a message: it is shown at once, and not any more if it was refused.
-import { path, post } from "../api.js";
+import { ApiError, path, post } from "../api.js";
 
 /** @typedef {import("../answers").AgentView} AgentView */
 /** @typedef {import("../answers").MessageView} MessageView */
 /** @typedef {{id: string, text: string, pictures: import("./images.js").Picture[]}} Message */
 
 /**
+ * Fails if it was refused, or if there is no agent any more, as when its team was detached a moment ago.
  * @param {import("./model.js").Chat} chat
- * @param {AgentView} agent
+ * @param {AgentView | null} agent
  * @param {Message} message
  */
 export async function sendMessage(chat, agent, { id, text, pictures }) {
+  if (!agent) throw new ApiError(409, { error: "There is no agent that could answer.", code: "no_agent" });
   const seq = (chat.items.value.at(-1)?.view.value.seq ?? 0) + 1;
   const shown = pictures.map(({ url, mime_type, bytes }) => ({ id: url, mime_type, bytes }));
   chat.put([unsent(chat.id, agent, { id, seq, role: "user", status: "answered", content: text, images: shown })]);

@@ -100,7 +100,7 @@ def about(
             "--context",
             envvar="PALLAS_CONTEXT",
             metavar="NAME",
-            help="Use this context instead of the current one.",
+            help="Use this context instead of the current one. It may also follow the command.",
             autocompletion=complete_context,
         ),
     ] = None,

@@ -95,6 +95,32 @@ def test_a_context_is_chosen_for_one_run_by_option_or_variable(monkeypatch: pyte
         pallas("agents", "list")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--context", "two", "context", "show"),
+        ("context", "--context=two", "show"),
+        ("context", "show", "--context", "two"),
+        ("--context", "one", "context", "show", "--context", "two"),
+    ],
+    ids=" ".join,
+)
+def test_a_context_may_be_named_before_or_after_the_command(words: tuple[str, ...]) -> None:
+    for name in ("one", "two"):
+        pallas("context", "add", name, "--gateway", f"http://{name}:1")
+    assert used("gateway", *words)[0] == "http://two:1"
+
+
+def test_a_context_without_a_name_is_refused_and_the_shell_offers_names() -> None:
+    pallas("context", "add", "one", "--gateway", "http://one:1")
+    runner = CliRunner()
+    refused = runner.invoke(main.commands, ["agents", "list", "--context"])
+    assert (refused.exit_code, "Option '--context' requires an argument" in refused.output) == (2, True)
+    assert "the input is not JSON" in str(runner.invoke(main.commands, ["rpc", "a", "b", "--", "--context"]).exception)
+    line = {"_PALLAS_COMPLETE": "complete_bash", "COMP_WORDS": "pallas agents list --context ", "COMP_CWORD": "4"}
+    assert runner.invoke(main.commands, [], prog_name="pallas", env=line).output.split() == ["one"]
+
+
 def test_the_current_context_ends_with_its_deletion() -> None:
     pallas("context", "add", "mine", "--gateway", "http://g:1", "--use")
     assert json.loads(pallas("context", "list", "--json")) == [

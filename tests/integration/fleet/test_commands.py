@@ -32,7 +32,7 @@ async def pallas(lab: Lab, tmp_path: Path) -> AsyncGenerator[Pallas]:
 
 
 async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -> None:
-    assert (await pallas.done("fleet", "list")).out == "no agents\n"
+    assert (await pallas.done("fleet", "list")).out == "no coding agents\n"
     made = await pallas.done("fleet", "create", "papi", "--project", "setup", "--spec", "say I am papi")
     assert made.out == "Agent 'papi' created successfully\n"
     assert {line.partition(": ")[0] for line in made.err.splitlines()} == {"The workspace of papi"}

@@ -107,7 +107,7 @@ async def _streams(bus: "Bus") -> list[str]:
 
 def _workers(count: int) -> Finding:
     if count:
-        return ok("workers", f"{count} host agents")
+        return ok("workers", f"processes that execute turns: {count}")
     return warning("workers", "none is there", "turns of team folders wait: start a worker, or `pallas up`")
 
 

@@ -16,7 +16,7 @@ def show_agents(answer: Document, page: Page, *, as_json: bool) -> None:
         print(json.dumps({**answer, "agents": agents}, indent=2, ensure_ascii=False))
         return
     rows = [(it["name"], it["status"], it["current_task"] or "-") for it in agents]
-    _table(("agent", "status", "task"), rows, "agents")
+    _table(("agent", "status", "task"), rows, "coding agents")
 
 
 def show_agent(agent: Document) -> None:

@@ -90,6 +90,7 @@ def fault_of(words: list[str]) -> str | None:
             return unknown[0]
         command = command.commands[first.split("|")[0]]
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options.add("--context")  # of `pallas` itself, and accepted behind every command
     return next((word for word in words if word.startswith("--") and word not in options), None)
 
 

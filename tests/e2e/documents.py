@@ -20,6 +20,7 @@ from pallas_cli.main import commands
 BLOCK = re.compile(r"^( *)```(sh|console)((?: [^\n]*)?)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r' needs="([^"]+)"')
 
+_PLAIN = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _PORT = re.compile(r"(127\.0\.0\.1|localhost):(23\d{3})")
 _BASE = 23030
 _PALLAS = re.compile(r"(?:uv run )?pallas ([^|<>]*)")
@@ -40,14 +41,19 @@ def moved(text: str, stack: Stack) -> str:
     return _PORT.sub(lambda port: f"{port[1]}:{int(port[2]) - _BASE + stack.base}", text)
 
 
-def lines_to_run(page: Path, *, behind: str = "") -> list[str]:
-    """The commands of the blocks that need nothing but a stack. Of a transcript, those behind a dollar.
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of a language on a page that need nothing but a stack."""
+    return [text for name, text in _PLAIN.findall(page.read_text("utf-8")) if name == language]
 
-    The one with the text `behind` is the first.
+
+def lines_to_run(page: Path, *, behind: str = "", there: str = "") -> list[str]:
+    """The commands of the blocks that need nothing but a stack, or need what is `there`.
+
+    Of a transcript, those behind a dollar. The one with the text `behind` is the first.
     """
     found: list[str] = []
     for _, language, needs, text in BLOCK.findall(page.read_text("utf-8")):
-        if NEEDS.fullmatch(needs):
+        if (needed := NEEDS.fullmatch(needs)) and needed[1] != there:
             continue
         typed = text if language == "sh" else "\n".join(re.findall(r"^ *\$ (.*)", text, re.MULTILINE))
         found += _commands(typed)

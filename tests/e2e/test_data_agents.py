@@ -1,7 +1,9 @@
 """Data agents in a whole stack: those of the demo, and the two of the tutorial, which are started as it says."""
 
+import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -16,12 +18,21 @@ from mcp import Client
 from tests.conformance.node import HERE as PACKAGES
 from tests.conformance.node import install
 from tests.e2e.auth_stack import AuthStack
+from tests.e2e.documents import blocks, lines_to_run, moved, run
 from tests.e2e.stack import PALLAS, wait_until
 from tests.node import NODE
 from tests.requirements import requirement
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DEMO = {"news_fetcher", "feature_extractor", "data_cleaner", "binance_agent", "example_lib"}
+
+
+@pytest.fixture
+def folder(auth_stack: AuthStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader of the tutorial has: an empty folder with the data folder of the stack."""
+    (tmp_path / ".pallas").symlink_to(auth_stack.ready["data"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 def pallas(stack: AuthStack, *words: str) -> Any:
@@ -93,16 +104,19 @@ async def test_a_data_agent_of_the_demo_is_listed_and_called_and_its_turns_are_f
     assert task not in json.dumps(turns)
 
 
-async def test_the_agent_of_the_tutorial_in_python_answers(auth_stack: AuthStack) -> None:
-    given, answer = {"values": [1, 2, 3, 4]}, {"averages": [2.0, 3.0]}
-    command = (sys.executable, str(EXAMPLES / "prices.py"), auth_stack.ready["data_pool"])
-    with running(auth_stack, "prices", *command):
-        assert await called_in_three_ways(auth_stack, "prices", "moving_average", given) == [answer] * 3
-
-
-async def test_the_agent_of_the_tutorial_in_javascript_answers(auth_stack: AuthStack) -> None:
+@pytest.mark.usefixtures("folder")
+def test_the_commands_of_the_tutorial_call_its_two_programs(auth_stack: AuthStack) -> None:
     install()
-    given, answer = {"text": "one two  three"}, {"words": 3}
-    url = auth_stack.ready["data_pool"].replace("http", "ws") + "/rpc"
-    with running(auth_stack, "words", NODE, str(EXAMPLES / "words.js"), url, NODE_PATH=str(PACKAGES / "node_modules")):
-        assert await called_in_three_ways(auth_stack, "words", "count_words", given) == [answer] * 3
+    pool, tutorial = auth_stack.ready["data_pool"], EXAMPLES.parent / "tutorials" / "first-data-agent.md"
+    python = (sys.executable, str(EXAMPLES / "prices.py"), pool)
+    script = (NODE, str(EXAMPLES / "words.js"), f"{pool.replace('http', 'ws')}/rpc")
+    packages = str(PACKAGES / "node_modules")
+    with running(auth_stack, "prices", *python), running(auth_stack, "words", *script, NODE_PATH=packages):
+        typed = lines_to_run(tutorial, there="a second terminal", behind="curl")
+        done = [(line, *run(moved(line, auth_stack.stack))) for line in typed]
+        counted = called_in_three_ways(auth_stack, "words", "count_words", {"text": "one two  three"})
+        assert asyncio.run(counted) == [{"words": 3}] * 3
+        Path("call.py").write_text(moved(blocks(tutorial, "python")[1], auth_stack.stack), "utf-8")
+        done.append(("call.py", *run("python call.py")))
+    assert [(line, printed) for line, succeeded, printed in done if not succeeded] == []
+    assert len([line for line, _, printed in done if re.search(r"averages\W+2\.0,\s*3\.0", printed)]) == 3

@@ -8,20 +8,14 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.e2e.documents import lines_to_run, moved, run
+from tests.e2e.documents import blocks, lines_to_run, moved, run
 from tests.e2e.stack import Stack
 
 DOCS = Path(__file__).parents[2] / "docs"
+TROUBLE = "when-it-does-not-work.md"
 TEAMS = {"first-team.md": "my-team", "first-python-agent.md": "shop"}
 
 pytestmark = pytest.mark.timeout(240)
-
-_BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The blocks of a language on a page."""
-    return [text for name, text in _BLOCK.findall(page.read_text("utf-8")) if name == language]
 
 
 def shell(folder: Path, script: str) -> str:
@@ -84,3 +78,12 @@ def test_the_first_python_agent_takes_an_order(walk: tuple[Path, Stack], monkeyp
     printed = carried_out("first-python-agent.md", walk, monkeypatch)
     assert "Walden is ordered as R-6: in stock" in printed
     assert "shop/orders" in printed
+
+
+def test_the_first_command_of_the_page_about_trouble_finds_nothing_wrong_here(
+    walk: tuple[Path, Stack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(walk[0])
+    monkeypatch.setenv("HOME", str(walk[0]))
+    [doctor, *_] = lines_to_run(DOCS / "how-to" / TROUBLE, there="a stack in which nothing is wrong")
+    assert run(doctor)[0], run(doctor)[1]

@@ -1,11 +1,16 @@
 """Paths, functions and commands that documents name exist."""
 
+import json
 import re
+import textwrap
+import tomllib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from deploy.observability.exposed import exposed
 from tests.contract.tree import ROOT, source_files, tracked
 from tests.requirements import requirement
@@ -22,9 +27,15 @@ FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
 TYPED = re.compile(
     r"^ *(?:\$ )?(?:uv run |[A-Z_]+=\S+ )*(?:pallas|make|docker|kubectl|helm|claude|npx|uvx|curl) \S", re.MULTILINE
 )
-INFO = re.compile(r"^ *```(\S*)(.*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+INFO = re.compile(r"^ *```(\S*)([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\bpallas ([a-z][^\n#`;)]*)")
 COMMANDS = typer.main.get_command(commands)
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": lambda text: list(yaml.safe_load_all(text)),
+}
+"""What reads the configuration of a client, a team folder and others, as a document shows it."""
 PROGRAMS = ("yaml", "json", "toml", "python", "js", "ts", "mermaid")
 GENERATED = {ROOT / "docs" / "contracts.md", ROOT / "docs" / "metrics.md"}
 
@@ -66,6 +77,29 @@ def test_every_path_a_document_names_exists(document: Path) -> None:
 def test_every_link_within_the_repository_leads_to_an_existing_path(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", FENCED.sub("", document.read_text("utf-8")))
     assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@each_document
+def test_every_link_to_a_heading_leads_to_one(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", FENCED.sub("", document.read_text("utf-8")))
+    targets = [(document.parent / path if path else document, heading) for path, heading in links]
+    assert [
+        (path, heading) for path, heading in targets if path.suffix == ".md" and heading not in headings(path)
+    ] == []
+
+
+@cache
+def headings(document: Path) -> frozenset[str]:
+    """The anchors of a document's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ +(.*?) *$", FENCED.sub("", document.read_text("utf-8")), re.MULTILINE)
+    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in titles)
+    return frozenset(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in shown)
+
+
+@each_document
+def test_a_block_of_configuration_can_be_read(document: Path) -> None:
+    for language, _, text in INFO.findall(document.read_text("utf-8")):
+        READERS.get(language, str)(textwrap.dedent(text))
 
 
 @each_document

@@ -28,7 +28,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.agents.view import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns.tail import tail
-from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.agents import ModelDependency, WorkerPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, CLI, HEALTH, STREAMS, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
@@ -48,8 +48,10 @@ async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
         owned = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner]
         await declare(await bus(owner, url=nats_server.url), *owned)
     connection = await bus(CLI, url=nats_server.url)
-    for team, agent in (("red", "harper"), ("red", "research"), ("blue", "harper")):
-        await kv.put(connection, AGENTS, agent_definition(team, agent, version="1.2.0"), team=team, agent=agent)
+    model = ModelDependency(provider="offline", model="offline", key="a-digest")
+    for team, agent, needed in (("red", "harper", model), ("red", "research", None), ("blue", "harper", None)):
+        definition = agent_definition(team, agent, version="1.2.0", model=needed)
+        await kv.put(connection, AGENTS, definition, team=team, agent=agent)
     for worker in ("w1", "w2"):
         presence = WorkerPresence(worker=worker, slots=4, agents=("red.harper", "red.research"), at=utc_now())
         await kv.put(connection, WORKERS, presence, worker=worker)
@@ -72,7 +74,7 @@ async def test_the_list_of_agents_has_their_health_and_workers(platform: Bus, pr
     assert head == ["agent", "version", "kind", "model", "workers", "health"]
     assert rows == [
         ["blue/harper", "1.2.0", "llm", "-", "0", "unknown"],
-        ["red/harper", "1.2.0", "llm", "-", "2", "degraded:", "argos", "slow"],
+        ["red/harper", "1.2.0", "llm", "offline", "2", "degraded:", "argos", "slow"],
         ["red/research", "1.2.0", "llm", "-", "2", "unknown"],
     ]
 

@@ -68,7 +68,19 @@ async def test_a_chat_sends_images_and_changes_its_agent(gateway: str, tmp_path:
 async def test_a_command_that_fails_ends_a_chat_that_nobody_types(gateway: str, tmp_path: Path) -> None:
     code, out, err = await chat(gateway, tmp_path, typed="/agent nobody\n/say never\n")
     assert (code, out) == (1, "")
-    assert "nobody" in err
+    assert "there is no agent 'nobody'; `pallas agents list` shows all agents" in err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("asistant", "assistant"), ("my-team/asistant", "my-team/assistant")])
+async def test_a_chat_names_the_agents_that_may_have_been_meant(
+    gateway: str, tmp_path: Path, typed: str, meant: str
+) -> None:
+    refused = await Pallas({}, tmp_path)("chat", typed, "--url", gateway, "--message", "hello", "--json")
+    assert (refused.code, refused.error["code"], refused.error["details"]) == (
+        1,
+        "not_found",
+        {"did_you_mean": [meant]},
+    )
 
 
 async def test_ctrl_c_cancels_the_turn_and_the_chat_goes_on(gateway: str) -> None:

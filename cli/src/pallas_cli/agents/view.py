@@ -40,13 +40,14 @@ class AgentRow:
     def as_json(self) -> dict[str, Any]:
         """The row as plain values."""
         definition = self.definition
+        with_model = definition.model or definition.capabilities
         return {
             "team": definition.team,
             "agent": definition.agent,
             "title": definition.title,
             "version": definition.version,
             "kind": definition.kind,
-            "model": definition.capabilities.model if definition.capabilities else None,
+            "model": with_model.model if with_model else None,
             "status": self.health.status if self.health else None,
             "message": self.health.message if self.health else None,
             "workers": self.workers,

@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from pallas_cli.chat.conversation import Conversation, agent_endpoint
 from pallas_cli.chat.lines import HELP, Command, parse_line, read_image
 from pallas_cli.chat.reading import messages
 from pallas_cli.chat.showing import progress, show_answer
+from pallas_cli.data_agents.known_agents import naming_agents
 from pallas_cli.plain_text import plain
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer, CallFailed
@@ -30,10 +32,12 @@ async def hold_chat(url: str, agent: str, message: str | None, *, token: str | N
 
     Raises:
         CallFailed: the agent cannot be called.
-        Refused: a command to the chat fails, and nobody sits at a terminal.
+        Refused: there is no such agent, or a command to the chat fails and nobody sits at a terminal.
     """
     endpoint, tool = agent_endpoint(url, agent)
-    async with Conversation(endpoint, tool, token) as conversation:
+    async with AsyncExitStack() as stack:
+        with naming_agents(url, agent, token):
+            conversation = await stack.enter_async_context(Conversation(endpoint, tool, token))
         return await _Chat(url, agent, conversation, as_json).hold(message)
 
 
@@ -92,7 +96,8 @@ class _Chat:
             raise Refused("name an agent: /agent NAME, or /agent TEAM/NAME")
         if endpoint == self.url.rstrip("/"):
             raise Refused(f"{self.url} is the address of one agent; pass the gateway's to talk to several")
-        await self.conversation.switch(endpoint, tool)
+        with naming_agents(self.url, agent, self.conversation.token):
+            await self.conversation.switch(endpoint, tool)
         self.agent = agent
 
     async def _turn(self, text: str) -> bool:

@@ -10,6 +10,7 @@ from tests.builders import turn_outcome, turn_requested
 from pallas_bus.history.contents import content_of
 from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
+from pallas_bus.history.wording import text_of
 from pallas_cli.turns.timeline import lines_of
 from pallas_contracts.turns import (
     AnyEvent,
@@ -138,6 +139,10 @@ def test_answers_that_a_later_attempt_has_taken_over_are_marked() -> None:
         "    0.700              goes on at step 2 with 2 answers of earlier attempts",
     ]
     assert [it.as_json(BEGAN)["taken_over"] for it in timeline(turn)[1:5]] == [False, True, True, False]
+
+
+def test_one_answer_is_not_called_answers() -> None:
+    assert text_of(Continued(n=2, taken=("1",))) == "goes on at step 2 with 1 answer of earlier attempts"
 
 
 def test_times_are_added_up_and_parallel_calls_do_not_hide_the_rest() -> None:

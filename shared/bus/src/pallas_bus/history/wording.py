@@ -49,7 +49,8 @@ def text_of(event: AnyEvent) -> str:
         case ModelFailed():
             return f"{event.model} failed {event.agent} in {event.duration_ms:.1f} ms ({event.code})"
         case Continued():
-            return f"goes on at step {event.n} with {len(event.taken)} answers of earlier attempts"
+            answers = "1 answer" if len(event.taken) == 1 else f"{len(event.taken)} answers"
+            return f"goes on at step {event.n} with {answers} of earlier attempts"
         case Restarted():
             return "starts anew: the agent has changed, or an answer of an earlier attempt cannot be read"
         case HandedBack():

@@ -1,12 +1,17 @@
-"""Lines of a chat: what is a command to the chat, what goes to the agent, and which files are images."""
+"""Lines of a chat: what is a command to the chat, what goes to the agent, which files are images, how answers look."""
 
 import base64
+import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from pallas_cli.chat.lines import LARGEST_IMAGE, Command, parse_line, read_image
+from pallas_cli.chat.showing import show_answer
 from pallas_cli.refused import Refused
+from pallas_mcp_calls.model import CallAnswer
 
 
 @pytest.mark.parametrize(
@@ -38,3 +43,11 @@ def test_what_is_no_image_is_refused(tmp_path: Path, name: str, reason: str) -> 
     (tmp_path / "big.png").write_bytes(bytes(LARGEST_IMAGE + 1))
     with pytest.raises(Refused, match=reason):
         read_image(str(tmp_path / name) if name else "")
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, "• one"), (False, "- **one**")])
+def test_an_answer_is_markdown_on_a_terminal_and_as_it_is_in_a_pipe(terminal: bool, shown: str) -> None:
+    console = Console(file=StringIO(), force_terminal=terminal, color_system=None, width=40)
+    with console.capture() as printed:
+        show_answer(console, CallAnswer(text="- **one**", failed=False))
+    assert re.sub(r"\x1b\[\d*m", "", printed.get()).strip() == shown

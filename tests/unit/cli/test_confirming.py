@@ -4,6 +4,8 @@ import os
 import pty
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -42,14 +44,24 @@ def test_a_question_ends_by_its_answer_or_by_ctrl_c_at_once(where: str, typed: s
         command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, preexec_fn=_own_terminal
     ) as process:
         os.close(terminal)
-        seen = b""
-        while b"[y/N]" not in seen:
-            seen += os.read(screen, 4096)
-        os.write(screen, typed.encode())
-        assert process.wait(20) == code
+        try:
+            seen = b""
+            while b"[y/N]: " not in seen:
+                seen += os.read(screen, 4096)
+            while not _waits(process):  # Python misses a signal that comes while it prepares to read a line
+                time.sleep(0.01)
+            os.write(screen, typed.encode())
+            assert process.wait(20) == code
+        finally:
+            process.kill()
     rest = os.read(screen, 4096).decode()
     os.close(screen)
     assert (said in rest, "Traceback" in rest) == (True, False)
+
+
+def _waits(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process sleeps, as one does that waits for its terminal."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def _own_terminal() -> None:

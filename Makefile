@@ -116,7 +116,7 @@ sim: ready
 chaos: ready
 	@$(RUN) python -m tests.chaos $(ARGS)
 	@PALLAS_TEST_CONVERSATIONS=50 PALLAS_TEST_TURNS=20 $(RUN) pytest -q tests/integration/fast_agent_worker/test_isolation.py
-	@PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
+	@PALLAS_TEST_LOOKUPS=10000 PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
 
 ## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets
 secrets: $(INSTALLED)

@@ -30,11 +30,15 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest -n 3 --no-loadscope-reorder
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tests.deployment.charts || true
+# The same for the environment of fast-agent-worker, with the bytecode of what its processes import.
+FETCH_FAST_AGENT := $(RUN) python -c "import os; from pallas_cli.processes.fast_agent import fast_agent_python; \
+	fast_agent_python(os.environ, print)" && \
+	PYTHONDONTWRITEBYTECODE= $(FAST_AGENT_WORKER)/bin/python -c "import fast_agent, fast_agent_worker.hosting" || true
 
 # Everything that the wheels need, with versions and hashes of the lock file, as CycloneDX.
 SBOM := $(UV) export --quiet --frozen --no-dev --all-packages --format cyclonedx1.5
 
-.PHONY: help dist install ready lint style types fmt check test suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
+.PHONY: help dist install ready lint style types fmt check test tools fast-agent suite integration e2e conformance bench open-webui chaos up demo docs gen secrets sim
 
 ## help         print this list
 help:
@@ -67,9 +71,15 @@ types: $(INSTALLED)
 	else echo "types of fast-agent-worker are not checked: its packages are not installed"; fi
 
 ## test         lint, format, documents, then the whole suite with the types beside it; ends with the slowest 20 tests
-test: ready style docs $(FLEET_MCP)
-	@$(FETCH_TOOLS)
+test: ready
+	@$(MAKE) -j4 style docs tools fast-agent
 	@$(MAKE) -j2 types suite
+
+tools: $(FLEET_MCP)
+	@$(FETCH_TOOLS)
+
+fast-agent: $(INSTALLED)
+	@$(FETCH_FAST_AGENT)
 
 suite:
 	@$(PYTEST) --durations 20 $(ARGS)
@@ -105,8 +115,8 @@ sim: ready
 ## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7"); random tests
 chaos: ready
 	@$(RUN) python -m tests.chaos $(ARGS)
-	@PALLAS_TEST_TURNS=20 $(RUN) pytest -q tests/integration/fast_agent_worker/test_isolation.py
-	@PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
+	@PALLAS_TEST_CONVERSATIONS=50 PALLAS_TEST_TURNS=20 $(RUN) pytest -q tests/integration/fast_agent_worker/test_isolation.py
+	@PALLAS_TEST_LOOKUPS=10000 PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
 
 ## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets
 secrets: $(INSTALLED)

@@ -1,8 +1,8 @@
 """Which tests may run in parallel (`-n 3`).
 
 The tests of a group run one after another in one process. A module is a group, since its tests share fixtures. Tests of
-a folder that share processes which take long to start are one group, and so are storms and tests of deployments, which
-keep both processors busy by themselves. The long groups start first.
+a folder that share processes which take long to start are one group, and so are storms and tests of deployments and
+upgrades, which keep both processors busy by themselves. The long groups start first, or the last would run alone.
 """
 
 import pytest
@@ -17,6 +17,7 @@ _GROUPS = {
         "tests/integration/deploy/",
         "tests/integration/stale/",
         "tests/integration/agent_gateway/test_fairness.py",
+        "tests/upgrade/",
     ),
     "fast-agent-worker": ("tests/integration/fast_agent_worker/",),
 }

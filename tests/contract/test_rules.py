@@ -1,5 +1,6 @@
 """Prometheus accepts its configuration and rules, and every alert fires and stays silent when it should."""
 
+import os
 import re
 import subprocess
 from functools import cache
@@ -21,9 +22,9 @@ NAMES = [rule["alert"] for rule in ALERTS]
 
 
 def promtool(*words: str | Path) -> tuple[int, str]:
-    """Run promtool in the folder of the rules; returns its exit code and output."""
-    command = [str(tool("promtool")), *map(str, words)]
-    ended = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False)
+    """Run promtool in the folder of the rules; returns its exit code and output. It collects garbage less often."""
+    command, environ = [str(tool("promtool")), *map(str, words)], {**os.environ, "GOGC": "400"}
+    ended = subprocess.run(command, cwd=FOLDER, env=environ, capture_output=True, text=True, timeout=60, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 

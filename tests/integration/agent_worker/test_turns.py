@@ -1,11 +1,13 @@
-"""The life of a turn at workers: claimed, executed, cancelled, lost with its worker, executed again, ended for good."""
+"""The life of a turn at workers, where a test looks into their process or lets something happen at a chosen moment.
+
+`tests/integration/worker_promises` has what every worker promises.
+"""
 
 import asyncio
 import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -72,16 +74,6 @@ async def until_no_worker_pulls(bus: Bus, team: str, agent: str = "bench") -> No
     await until(look)
 
 
-async def test_a_turn_is_claimed_executed_answered_and_removed_from_the_queue(lab: Lab) -> None:
-    worker = await lab.worker()
-    turn = await lab.ask("say", text="hello")
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt, outcome.code) == ("completed", 1, None)
-    assert turn.text == "hello (attempt 1)"
-    assert [message.worker for message in turn.messages if isinstance(message, Claimed)] == [worker.taking.worker]
-    await until_queue_empty(lab.bus, lab.team)
-
-
 async def test_a_turn_that_was_submitted_twice_runs_once(lab: Lab) -> None:
     await lab.worker()
     turn = lab.follow(lab.request("say"))
@@ -108,28 +100,6 @@ async def test_a_function_that_raises_cancelled_itself_fails_and_is_not_executed
     await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_turn_whose_worker_was_lost_before_any_tool_started_is_executed_again(lab: Lab) -> None:
-    turn = lab.follow(lab.request("say", text="hello"))
-    lost = await lab.lose(turn.request)
-    await lab.worker()
-    await lost.redeliver()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
-    assert turn.text == "hello (attempt 2)"
-
-
-async def test_a_turn_whose_worker_was_lost_after_a_tool_started_fails_and_names_the_tool(lab: Lab) -> None:
-    turn = lab.follow(lab.request("say"))
-    lost = await lab.lose(turn.request)
-    await lost.writer.tool_starting(EFFECT)
-    await lab.worker()
-    await lost.redeliver()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "worker_lost", 2, False)
-    assert "bench/write" in turn.text
-    await until_queue_empty(lab.bus, lab.team)
-
-
 async def test_a_tool_started_just_before_the_next_claim_prevents_another_execution(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,25 +117,6 @@ async def test_a_tool_started_just_before_the_next_claim_prevents_another_execut
     outcome = await turn.outcome()
     assert (outcome.code, outcome.attempt) == ("worker_lost", 2)
     assert "bench/write" in turn.text
-
-
-async def test_a_started_sub_agent_does_not_prevent_another_attempt(lab: Lab) -> None:
-    turn = lab.follow(lab.request("say"))
-    lost = await lab.lose(turn.request)
-    await lost.writer.tool_starting(EFFECT.model_copy(update={"leaf": False}))
-    await lab.worker()
-    await lost.redeliver()
-    assert (await turn.outcome()).status == "completed"
-
-
-async def test_an_agent_that_is_safe_to_retry_is_executed_again_whatever_had_started(lab: Lab) -> None:
-    turn = lab.follow(lab.request("say", "sure"))
-    lost = await lab.lose(turn.request)
-    await lost.writer.tool_starting(EFFECT.model_copy(update={"safe": True}))
-    await lab.worker()
-    await lost.redeliver()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["it was stored", "it was lost"])
@@ -207,29 +158,6 @@ async def test_a_cancel_after_an_unconfirmed_claim_is_kept(lab: Lab, monkeypatch
     assert (await turn.outcome()).status == "cancelled"
 
 
-async def test_a_turn_that_keeps_losing_its_worker_fails_as_retryable(lab: Lab) -> None:
-    lab.describe(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_attempts: 2\n"))
-    turn = lab.follow(lab.request("say"))
-    lost = await lab.lose(turn.request, attempt=2)
-    await lab.worker()
-    await lost.redeliver()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.code, outcome.retryable) == ("failed", "worker_lost", True)
-    assert turn.text == "The worker was lost 2 times. The turn may be retried."
-
-
-async def test_a_turn_cancelled_before_it_started_is_never_executed(lab: Lab) -> None:
-    file = lab.file()
-    turn = lab.follow(lab.request("wait", file=file))
-    await request_cancel(lab.bus, turn.ref, "changed my mind")
-    await submit(lab.bus, turn.request)
-    await lab.worker()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.code, outcome.started_at is not None) == ("cancelled", "cancelled", True)
-    assert turn.attempts == []
-    await until_queue_empty(lab.bus, lab.team)
-
-
 async def test_a_cancelled_turn_stays_cancelled_when_redelivered(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
@@ -254,18 +182,6 @@ async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue
     assert worker.slots.busy == 0
 
 
-async def test_a_cancel_stops_a_running_turn(lab: Lab) -> None:
-    await lab.worker()
-    file = lab.file()
-    turn = await lab.ask("wait", file=file)
-    await turn.until_waiting()
-    assert await request_cancel(lab.bus, turn.ref, "enough")
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
-    await stopped(file)
-    await until_queue_empty(lab.bus, lab.team)
-
-
 async def test_a_cancel_right_after_the_claim_stops_the_turn_before_it_is_executed(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,17 +203,6 @@ async def test_a_cancel_right_after_the_claim_stops_the_turn_before_it_is_execut
     turn = await lab.ask("wait", file=lab.file())
     assert (await turn.outcome()).status == "cancelled"
     assert not any(isinstance(message, Progress) for message in turn.messages)
-
-
-async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:
-    await lab.worker()
-    turn = await lab.ask("wait", file=lab.file())
-    await turn.until_waiting()
-    assert await request_cancel(lab.bus, turn.ref, "enough")
-    assert not await request_cancel(lab.bus, turn.ref, "and again")
-    await turn.outcome()
-    [reason] = [message.reason for message in turn.messages if isinstance(message, CancelRequested)]
-    assert reason == "enough"
 
 
 async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
@@ -377,27 +282,6 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation
             file.touch()
     assert turn.request.turn_id in going.log.read_text("utf-8")
     assert (await turn.outcome()).attempt == 2
-
-
-async def test_max_concurrency_holds_over_two_workers(lab: Lab) -> None:
-    workers = [await lab.worker(), await lab.worker()]
-    files = [lab.file() for _ in range(4)]
-    turns = [await lab.ask("wait", "once", file=file) for file in files]
-    for number, turn in enumerate(turns):
-        await turn.until_waiting()
-        assert sum(worker.slots.busy for worker in workers) == 1
-        assert (await queue_state(lab.bus, lab.team, "once")).running == 1
-        files[number].touch()
-        assert (await turn.outcome()).status == "completed"
-
-
-async def test_two_workers_share_the_turns_and_execute_each_once(lab: Lab) -> None:
-    await lab.worker()
-    await lab.worker()
-    turns = [await lab.ask("say", text=str(number)) for number in range(30)]
-    outcomes = [await turn.outcome() for turn in turns]
-    assert Counter(outcome.status for outcome in outcomes) == {"completed": 30}
-    assert [turn.attempts for turn in turns] == [[1]] * 30
 
 
 async def test_a_running_turn_survives_a_restart_of_the_broker(

@@ -12,7 +12,7 @@ from tests.integration.fast_agent_worker.stage import Stage, python
 
 python()
 
-CONVERSATIONS = int(os.environ.get("PALLAS_TEST_CONVERSATIONS", "50"))
+CONVERSATIONS = int(os.environ.get("PALLAS_TEST_CONVERSATIONS", "25"))
 TURNS = int(os.environ.get("PALLAS_TEST_TURNS", "2"))
 
 

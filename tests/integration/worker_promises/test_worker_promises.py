@@ -21,7 +21,7 @@ from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcom
 from pallas_bus.turnlog.queue import nak, queue_state, submit
 from pallas_contracts.catalog import TURN_REQUESTED, WORKERS
 from pallas_contracts.costs import Allowance
-from pallas_contracts.turns import ModelCalled, ToolCompleted, ToolProgress, ToolStarted
+from pallas_contracts.turns import CancelRequested, Claimed, ModelCalled, ToolCompleted, ToolProgress, ToolStarted
 
 EFFECT = ToolStarted(call="1.1", server="bench", tool="effect")
 NOT_INSTALLED = "the packages of fast-agent cannot be installed here"
@@ -62,6 +62,8 @@ async def test_a_turn_is_claimed_executed_answered_and_removed_from_the_queue(st
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt, outcome.code) == ("completed", 1, None)
     assert turn.text.endswith("done")
+    [claimed] = [it.worker for it in turn.messages if isinstance(it, Claimed)]
+    assert claimed in {worker.instance for each in stage.workers.values() for worker in each}
     await until_queue_empty(stage.bus, kind)
     started = [(it.server, it.tool) for it in turn.messages if isinstance(it, ToolStarted) and it.leaf]
     assert started == [("bench", "wait"), ("bench", "effect")]
@@ -127,6 +129,7 @@ async def test_a_cancel_stops_a_running_turn_and_its_tool(stage: Stage, kind: st
     assert not await request_cancel(stage.bus, turn.ref, "and again")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
+    assert [it.reason for it in turn.messages if isinstance(it, CancelRequested)] == ["enough"]
     await stage.bench.until(f"{key} is cancelled")
     await until_queue_empty(stage.bus, kind)
     assert stage.bench.effects[key] == 0
@@ -136,8 +139,10 @@ async def test_a_turn_that_is_cancelled_before_it_starts_is_never_executed(stage
     turn = stage.follow(stage.request(kind, ("effect", {"key": f"{kind} never"})))
     await request_cancel(stage.bus, turn.ref, "changed my mind")
     await submit(stage.bus, turn.request)
-    assert (await turn.outcome()).status == "cancelled"
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.started_at is not None) == ("cancelled", "cancelled", True)
     assert turn.attempts == []
+    await until_queue_empty(stage.bus, kind)
     assert stage.bench.effects[f"{kind} never"] == 0
 
 
@@ -193,6 +198,7 @@ async def test_the_turn_of_a_lost_worker_ends_if_a_tool_may_have_had_an_effect(s
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "worker_lost", 2, False)
     assert "bench/effect" in turn.text
+    await until_queue_empty(stage.bus, kind)
     assert stage.bench.effects[key] == 0
 
 
@@ -202,6 +208,7 @@ async def test_a_turn_that_keeps_losing_its_worker_fails_as_retryable(stage: Sta
     await submit(stage.bus, turn.request)
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.retryable) == ("failed", "worker_lost", True)
+    assert turn.text == "The worker was lost 2 times. The turn may be retried."
 
 
 async def test_a_turn_ends_after_its_time_limit_and_its_tool_is_cancelled(stage: Stage, kind: str) -> None:

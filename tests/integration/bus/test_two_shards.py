@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, override
+from unittest.mock import ANY
 
 import pytest
 from tests.builders import agent_definition, turn_outcome, turn_requested
@@ -18,7 +19,8 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim_state, close, request_cancel, watch_claims
 from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.followers import publish_left, watch_leaves
-from pallas_bus.turnlog.places import place_now
+from pallas_bus.turnlog.lookup import TurnFound, find_turn
+from pallas_bus.turnlog.places import close_earlier, place_now
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
@@ -31,7 +33,7 @@ from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.ids import replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import Earlier, TeamShard
@@ -138,6 +140,28 @@ async def test_a_turn_that_was_cancelled_in_each_shard_is_resumed_where_it_is(
         assert resumed.feed.ref.shard == 0
         if cancelled is not _in_its_queue:
             assert summary_of(await read_to_end(resumed.feed))[-1] == "cancelled"
+
+
+async def test_a_repeated_key_gets_the_outcome_although_the_turn_was_cancelled_later_in_a_third_shard(
+    gateway: Bus, team: str
+) -> None:
+    request = turn_requested(team)
+    ref = TurnRef.of(request)
+    await (await attempt_of(gateway, request)).conclude(turn_outcome(request))
+    await cancel_by_id(gateway, ref, "late")  # in shards 1 and 0
+    later = utc_now() + timedelta(days=1)
+    place = TeamShard(team=team, shard=2, earlier=(Earlier(shard=1, until=later), Earlier(shard=0, until=later)))
+    assert (await close_earlier(gateway, place, ref)).shard == 0
+
+
+async def test_a_repeated_key_gets_the_outcome_although_its_claim_has_expired(gateway: Bus, team: str) -> None:
+    request = turn_requested(team)
+    writer = await attempt_of(gateway, request)
+    await writer.conclude(turn_outcome(request))
+    claims = {"filter": writer.ref.on(TURN_CLAIM.template)}
+    await gateway.api(f"STREAM.PURGE.{writer.ref.log}", claims)
+    assert (await close_earlier(gateway, await place_now(gateway, team), writer.ref)).shard == 0
+    assert await find_turn(gateway, request) == TurnFound(digest=None, ended=True, seen=ANY)
 
 
 class _AsItWas(ReplayRequests):

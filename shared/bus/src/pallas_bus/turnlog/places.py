@@ -8,6 +8,7 @@ that nobody else can use, as that of a call without an idempotency key, needs no
 With one shard nothing here asks the broker anything.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.claims import close
+from pallas_bus.turnlog.claims import close, stored_outcome
 from pallas_bus.turnlog.followers import publish_joined
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import SHARD_0_ONLY, SHARDS, TURN_REQUESTED
@@ -101,18 +102,22 @@ async def in_each_shard(bus: Bus, ref: TurnRef) -> list[TurnRef]:
 async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
     """Close an id that others may use in the earlier shards of its team. Returns the turn in the shard that is left.
 
-    That is an earlier one if somebody has claimed or cancelled the turn there. `announced`: in each shard it is
-    published first that the turn is followed.
+    That is an earlier one if the turn has ended there, or if somebody has claimed or cancelled it there. An outcome
+    comes first: its claims may have expired before it, and a cancel by id is stored also where the turn is not.
+    `announced`: in each shard it is published first that the turn is followed.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
     """
-    for shard in where.remembered(utc_now()):
-        earlier = ref.at(shard)
+    earlier = [ref.at(shard) for shard in where.remembered(utc_now())]
+    for each, outcome in zip(earlier, await asyncio.gather(*(stored_outcome(bus, it) for it in earlier)), strict=True):
+        if outcome is not None:
+            return each
+    for each in earlier:
         if announced:
-            await publish_joined(bus, earlier)
-        if await close(bus, earlier, where.shard) is not None:
-            return earlier
+            await publish_joined(bus, each)
+        if await close(bus, each, where.shard) is not None:
+            return each
     return ref.at(where.shard)
 
 

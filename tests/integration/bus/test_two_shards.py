@@ -20,7 +20,7 @@ from pallas_bus.turnlog.claims import claim_state, close, request_cancel, watch_
 from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.followers import publish_left, watch_leaves
 from pallas_bus.turnlog.lookup import TurnFound, find_turn
-from pallas_bus.turnlog.places import close_earlier, place_now
+from pallas_bus.turnlog.places import check_shards, close_earlier, place_now
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
@@ -34,6 +34,7 @@ from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.ids import replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import Earlier, TeamShard
@@ -162,6 +163,21 @@ async def test_a_repeated_key_gets_the_outcome_although_its_claim_has_expired(ga
     await gateway.api(f"STREAM.PURGE.{writer.ref.log}", claims)
     assert (await close_earlier(gateway, await place_now(gateway, team), writer.ref)).shard == 0
     assert await find_turn(gateway, request) == TurnFound(digest=None, ended=True, seen=ANY)
+
+
+async def test_a_process_waits_for_the_number_of_shards_while_the_streams_of_the_broker_do_not_answer(
+    gateway: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.shards, answer, silent = 1, gateway.api, iter([True, False])
+
+    async def not_yet(subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        if next(silent):
+            raise Unavailable(f"nobody answers on {subject!r}", code="no_responders")
+        return await answer(subject, body)
+
+    monkeypatch.setattr(gateway, "api", not_yet)
+    with pytest.raises(Rejected, match="the broker has 2 shards of the log"):
+        await soon(check_shards(gateway))
 
 
 class _AsItWas(ReplayRequests):

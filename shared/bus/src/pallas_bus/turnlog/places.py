@@ -21,7 +21,7 @@ from pallas_bus.turnlog.claims import close, stored_outcome
 from pallas_bus.turnlog.followers import publish_joined
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import SHARD_0_ONLY, SHARDS, TURN_REQUESTED
-from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import TurnRequested
@@ -139,19 +139,13 @@ async def check_shards(bus: Bus) -> None:
 
 
 async def known_shards(bus: Bus) -> int:
-    """How many shards of the log the broker has; 1 if it has none, or no streams at all.
+    """How many shards of the log the broker has; 1 while it has none.
 
     Raises:
-        Unavailable: the broker does not answer.
+        Unavailable: the broker does not answer, or its streams do not yet.
     """
     queues = TURN_REQUESTED.template.filter().replace("pallas.v1.", "pallas.*.")
-    try:
-        names = (await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()
-    except Unavailable as error:
-        if error.code != "no_responders":
-            raise
-        return 1
-    return max(1, len(names))
+    return max(1, len((await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()))
 
 
 def _in(request: TurnRequested, shard: int) -> TurnRequested:

@@ -21,7 +21,7 @@ from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.followers import publish_left, watch_leaves
 from pallas_bus.turnlog.lookup import TurnFound, find_turn
 from pallas_bus.turnlog.places import check_shards, close_earlier, place_now
-from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.cancel_turn import cancel_by_id
@@ -32,8 +32,18 @@ from pallas_calls.replay_choice import Choice
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
+from pallas_cli.agents.view import retire_team
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_CLAIM, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import (
+    AGENTS,
+    GATEWAY,
+    SHARDS,
+    TURN_CLAIM,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+    WORKERS,
+)
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.ids import replay_id
 from pallas_contracts.message import utc_now
@@ -178,6 +188,16 @@ async def test_a_process_waits_for_the_number_of_shards_while_the_streams_of_the
     monkeypatch.setattr(gateway, "api", not_yet)
     with pytest.raises(Rejected, match="the broker has 2 shards of the log"):
         await soon(check_shards(gateway))
+
+
+async def test_a_team_that_is_retired_leaves_no_queue_in_any_shard(gateway: Bus, team: str) -> None:
+    await declare(gateway, AGENTS, WORKERS)
+    await kv.put(gateway, AGENTS, agent_definition(team, "harper"), team=team, agent="harper")
+    for shard in range(2):
+        await ensure_consumer(gateway, team, "harper", max_concurrency=None, shard=shard)
+    await retire_team(gateway, team, as_json=True)
+    for queue in ("TURN_QUEUE", "TURN_QUEUE_1"):
+        assert consumer_name(team, "harper") not in (await gateway.api(f"CONSUMER.NAMES.{queue}", {}))["consumers"]
 
 
 class _AsItWas(ReplayRequests):

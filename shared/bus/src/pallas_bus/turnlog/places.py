@@ -9,13 +9,14 @@ With one shard nothing here asks the broker anything.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
+from pallas_bus.transport.polling import polling
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import close, stored_outcome
 from pallas_bus.turnlog.followers import publish_joined
@@ -25,6 +26,8 @@ from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import TurnRequested
+
+_LOOK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,26 @@ async def check_shards(bus: Bus) -> None:
             f"set it to {there} for all that connect",
             code="bad_settings",
         )
+
+
+@asynccontextmanager
+async def all_shards(bus: Bus, on_shard: Callable[[int], object] = lambda _: None) -> AsyncGenerator[None]:
+    """Know all shards inside the block, also those that are made later: for processes that read turns and take none.
+
+    Waits for the broker. `on_shard` is called once for each shard.
+    """
+    known = 0
+
+    async def look() -> None:
+        nonlocal known
+        bus.shards = max(bus.shards, await known_shards(bus))
+        for shard in range(known, bus.shards):
+            on_shard(shard)
+        known = bus.shards
+
+    await retry_while_unavailable(look, "ask how many shards there are", deadline=None)
+    async with polling(bus, look, _LOOK_SECONDS):
+        yield
 
 
 async def known_shards(bus: Bus) -> int:

@@ -33,6 +33,7 @@ from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
 from pallas_cli.agents.view import retire_team
+from pallas_cli.turns.replay_run import ReplayRun
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import (
     AGENTS,
@@ -214,3 +215,13 @@ async def test_the_replay_of_a_turn_is_followed_where_its_team_is_by_now(gateway
     many = ManyReplays(gateway, choice, Pace(100), _AsItWas(gateway, old.principal))
     await soon(many.queue_all())
     assert [ref.shard for ref in many.queued.values()] == [1]
+
+
+async def test_a_replay_that_moves_while_it_waits_is_seen_to_end(gateway: Bus, team: str) -> None:
+    old, replay = turn_requested(team), turn_requested(team).model_copy(update={"shard": 1})
+    many = ManyReplays(gateway, Choice(), Pace(100), _AsItWas(gateway, old.principal))
+    many.queued[old.turn_id] = TurnRef.of(replay).at(0)
+    await (await attempt_of(gateway, replay)).conclude(turn_outcome(replay))
+    run = ReplayRun(gateway, many, total=1)
+    await soon(run.to_the_end(detach=False))
+    assert run.ended.keys() == {replay.turn_id}

@@ -12,7 +12,7 @@ from tests.bench.tables import table
 
 SHARE = 0.15
 """The share of a core that stands for a broker's machine."""
-PRODUCT_SHARE = 0.1
+PRODUCT_SHARE = 0.06
 """The same where gateway, workers and callers need the cores, too."""
 
 
@@ -42,7 +42,7 @@ WHOLE = Extent(
         Case(3, 3, share=SHARE, apart=True),
         *(Case(6, 3, shards=shards, share=SHARE) for shards in (1, 2, 6)),
     ),
-    product=product.Extent(rounds=5, seconds=8.0, share=PRODUCT_SHARE),
+    product=product.Extent(rounds=6, seconds=8.0, share=PRODUCT_SHARE),
     agents=((1_000, 1), (10_000, 1), (1_000, 3)),
     hosted=(100, 1_000),
     seconds=3.0,

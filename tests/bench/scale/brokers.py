@@ -38,9 +38,9 @@ class Cluster:
             await until(lambda shard=shard: self._is_made(shard, replicas), _WITHIN)
             if replicas > 1:
                 queue = (shard + apart) % len(self.servers)
-                await self._lead(f"STREAM.{{}}.{log_name(shard)}", shard % len(self.servers))
-                await self._lead(f"STREAM.{{}}.{queue_name(shard)}", queue)
-                await self._lead(f"CONSUMER.{{}}.{queue_name(shard)}.{CONSUMER}", queue)
+                await self.lead(f"STREAM.{{}}.{log_name(shard)}", shard % len(self.servers))
+                await self.lead(f"STREAM.{{}}.{queue_name(shard)}", queue)
+                await self.lead(f"CONSUMER.{{}}.{queue_name(shard)}.{CONSUMER}", queue)
 
     def leader(self, shard: int) -> NatsServer:
         """The broker that leads a shard."""
@@ -52,8 +52,8 @@ class Cluster:
             return True
         return False
 
-    async def _lead(self, api: str, number: int) -> None:
-        """Wait until this broker leads a stream or consumer."""
+    async def lead(self, api: str, number: int) -> None:
+        """Wait until this broker leads a stream or consumer: `STREAM.{}.NAME` or `CONSUMER.{}.STREAM.NAME`."""
         await until(lambda: self._leads(api, f"n{number}"), _WITHIN)
 
     async def _leads(self, api: str, wanted: str) -> bool:

@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.scale import agents, log
+from tests.bench.scale import agents, log, product
 from tests.bench.scale.log import LONG, Case
 from tests.bench.tables import table
 
 SHARE = 0.15
 """The share of a core that stands for a broker's machine."""
+PRODUCT_SHARE = 0.06
+"""The same where gateway, workers and callers need the cores, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured: cases of the log; agents with so many brokers; agents of one worker."""
+    """How much is measured: cases of the log; of logs with three copies; agents with so many brokers; of one worker."""
 
     cases: tuple[Case, ...]
+    copied: tuple[Case, ...]
+    product: product.Extent
     agents: tuple[tuple[int, int], ...]
     hosted: tuple[int, ...]
     seconds: float
@@ -30,17 +34,27 @@ WHOLE = Extent(
         Case(1, 1, readers=0),
         Case(1, 1, readers=4),
         Case(1, 1, steps=LONG),
+    ),
+    copied=(
         Case(3, 3),
         Case(3, 3, steps=LONG),
         *(Case(3, 3, shards=shards, share=SHARE) for shards in (1, 2, 3)),
         Case(3, 3, share=SHARE, apart=True),
         *(Case(6, 3, shards=shards, share=SHARE) for shards in (1, 2, 6)),
     ),
+    product=product.Extent(rounds=6, seconds=8.0, share=PRODUCT_SHARE),
     agents=((1_000, 1), (10_000, 1), (1_000, 3)),
     hosted=(100, 1_000),
     seconds=3.0,
 )
-QUICK = Extent(cases=(Case(1, 1), Case(3, 3, shards=2)), agents=((200, 1),), hosted=(50,), seconds=1.0)
+QUICK = Extent(
+    cases=(Case(1, 1),),
+    copied=(Case(3, 3, shards=2),),
+    product=product.Extent(rounds=1, seconds=3.0, share=PRODUCT_SHARE),
+    agents=((200, 1),),
+    hosted=(50,),
+    seconds=1.0,
+)
 
 
 def measure(folder: Path, extent: Extent, report: Callable[[str], None]) -> dict[str, Any]:
@@ -52,6 +66,21 @@ def measure(folder: Path, extent: Extent, report: Callable[[str], None]) -> dict
         "agents": agents.measure(folder, list(extent.agents), extent.seconds, report),
         "workers": agents.measure_workers(folder, list(extent.hosted), extent.seconds, report),
     }
+
+
+def measure_shards(folder: Path, extent: Extent, report: Callable[[str], None]) -> dict[str, Any]:
+    """The product with its log in one shard and in two, and logs with three copies."""
+    folder = folder / "shards"
+    folder.mkdir()
+    return {
+        "product": asyncio.run(product.measure(folder, extent.product, report)),
+        "log": asyncio.run(log.measure(list(extent.copied), extent.seconds, report)),
+    }
+
+
+def shards_section(found: dict[str, Any]) -> str:
+    """Its tables."""
+    return product.section(found["product"]) + "\n\n" + _log(found["log"])
 
 
 def section(found: dict[str, Any]) -> str:
@@ -147,5 +176,6 @@ def _workers(counts: list[dict[str, Any]]) -> str:
 
 def faults(found: dict[str, Any]) -> Iterator[str]:
     """What was wrong."""
+    yield from product.faults(found["product"]) if "product" in found else ()
     for it in found.get("log", ()):
         yield from (f"log, {it['brokers']} brokers: {text}" for text in it["refused"][:1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,18 @@ from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.real_parts import a_gateway, a_worker, until
 
 from pallas_bus.history.turns import read_turns
-from pallas_bus.transport.connection import connect
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.turnlog.claims import close
 from pallas_bus.turnlog.logs import count_in_shards
+from pallas_bus.turnlog.places import place_now
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.shards.moving import move_team
-from pallas_contracts.catalog import CLI, GATEWAY, TURN_REQUESTED
+from pallas_contracts.catalog import CLI, GATEWAY, SHARDS, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.message import utc_now
+from pallas_contracts.shards import Earlier, TeamShard
 
 
 @pytest.fixture
@@ -26,6 +31,12 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
     guarded = start(tmp_path)
     yield guarded
     guarded.server.close()
+
+
+async def consumers(bus: Bus) -> set[str]:
+    """The teams that have consumers in the queue of shard 0."""
+    names = (await bus.api(f"CONSUMER.NAMES.{TURN_QUEUE.name}", {"offset": 0}))["consumers"] or ()
+    return {name.partition("__")[0] for name in names}
 
 
 async def test_a_team_is_moved_with_the_rights_of_each_service(alone: Guarded) -> None:
@@ -58,4 +69,12 @@ async def test_a_team_is_moved_with_the_rights_of_each_service(alone: Guarded) -
         turns = await read_turns(people)
         assert [turn.state for turn in turns] == ["completed"] * 3
         assert sorted(turn.shard for turn in turns) == [0, 1, 1]
+        assert ALPHA in await consumers(people)
+        long_ago = utc_now() - timedelta(days=100)
+        left_long_ago = TeamShard(team=ALPHA, shard=1, earlier=(Earlier(shard=0, until=long_ago),))
+        await kv.put(people, SHARDS, left_long_ago, team=ALPHA)
+        await move_team(people, team=ALPHA, shard=1, yes=True, as_json=True)
+        assert (await place_now(people, ALPHA)).shards == (1,)
+        assert ALPHA not in await consumers(people)
+        assert not (await client.call_tool("say", {"text": "as ever"})).is_error
     assert alone.violations == []

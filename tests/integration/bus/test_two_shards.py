@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, override
+from unittest.mock import ANY
 
 import pytest
 from tests.builders import agent_definition, turn_outcome, turn_requested
@@ -18,8 +19,9 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim_state, close, request_cancel, watch_claims
 from pallas_bus.turnlog.cursor import BEGINNING
 from pallas_bus.turnlog.followers import publish_left, watch_leaves
-from pallas_bus.turnlog.places import place_now
-from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.lookup import TurnFound, find_turn
+from pallas_bus.turnlog.places import check_shards, close_earlier, place_now
+from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.cancel_turn import cancel_by_id
@@ -30,8 +32,20 @@ from pallas_calls.replay_choice import Choice
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
+from pallas_cli.agents.view import retire_team
+from pallas_cli.turns.replay_run import ReplayRun
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import GATEWAY, SHARDS, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import (
+    AGENTS,
+    GATEWAY,
+    SHARDS,
+    TURN_CLAIM,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+    WORKERS,
+)
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.ids import replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import Earlier, TeamShard
@@ -140,6 +154,53 @@ async def test_a_turn_that_was_cancelled_in_each_shard_is_resumed_where_it_is(
             assert summary_of(await read_to_end(resumed.feed))[-1] == "cancelled"
 
 
+async def test_a_repeated_key_gets_the_outcome_although_the_turn_was_cancelled_later_in_a_third_shard(
+    gateway: Bus, team: str
+) -> None:
+    request = turn_requested(team)
+    ref = TurnRef.of(request)
+    await (await attempt_of(gateway, request)).conclude(turn_outcome(request))
+    await cancel_by_id(gateway, ref, "late")  # in shards 1 and 0
+    later = utc_now() + timedelta(days=1)
+    place = TeamShard(team=team, shard=2, earlier=(Earlier(shard=1, until=later), Earlier(shard=0, until=later)))
+    assert (await close_earlier(gateway, place, ref)).shard == 0
+
+
+async def test_a_repeated_key_gets_the_outcome_although_its_claim_has_expired(gateway: Bus, team: str) -> None:
+    request = turn_requested(team)
+    writer = await attempt_of(gateway, request)
+    await writer.conclude(turn_outcome(request))
+    claims = {"filter": writer.ref.on(TURN_CLAIM.template)}
+    await gateway.api(f"STREAM.PURGE.{writer.ref.log}", claims)
+    assert (await close_earlier(gateway, await place_now(gateway, team), writer.ref)).shard == 0
+    assert await find_turn(gateway, request) == TurnFound(digest=None, ended=True, seen=ANY)
+
+
+async def test_a_process_waits_for_the_number_of_shards_while_the_streams_of_the_broker_do_not_answer(
+    gateway: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.shards, answer, silent = 1, gateway.api, iter([True, False])
+
+    async def not_yet(subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        if next(silent):
+            raise Unavailable(f"nobody answers on {subject!r}", code="no_responders")
+        return await answer(subject, body)
+
+    monkeypatch.setattr(gateway, "api", not_yet)
+    with pytest.raises(Rejected, match="the broker has 2 shards of the log"):
+        await soon(check_shards(gateway))
+
+
+async def test_a_team_that_is_retired_leaves_no_queue_in_any_shard(gateway: Bus, team: str) -> None:
+    await declare(gateway, AGENTS, WORKERS)
+    await kv.put(gateway, AGENTS, agent_definition(team, "harper"), team=team, agent="harper")
+    for shard in range(2):
+        await ensure_consumer(gateway, team, "harper", max_concurrency=None, shard=shard)
+    await retire_team(gateway, team, as_json=True)
+    for queue in ("TURN_QUEUE", "TURN_QUEUE_1"):
+        assert consumer_name(team, "harper") not in (await gateway.api(f"CONSUMER.NAMES.{queue}", {}))["consumers"]
+
+
 class _AsItWas(ReplayRequests):
     """Makes the request of a replay as the old turn was asked, in its shard."""
 
@@ -154,3 +215,13 @@ async def test_the_replay_of_a_turn_is_followed_where_its_team_is_by_now(gateway
     many = ManyReplays(gateway, choice, Pace(100), _AsItWas(gateway, old.principal))
     await soon(many.queue_all())
     assert [ref.shard for ref in many.queued.values()] == [1]
+
+
+async def test_a_replay_that_moves_while_it_waits_is_seen_to_end(gateway: Bus, team: str) -> None:
+    old, replay = turn_requested(team), turn_requested(team).model_copy(update={"shard": 1})
+    many = ManyReplays(gateway, Choice(), Pace(100), _AsItWas(gateway, old.principal))
+    many.queued[old.turn_id] = TurnRef.of(replay).at(0)
+    await (await attempt_of(gateway, replay)).conclude(turn_outcome(replay))
+    run = ReplayRun(gateway, many, total=1)
+    await soon(run.to_the_end(detach=False))
+    assert run.ended.keys() == {replay.turn_id}

@@ -9,7 +9,7 @@ from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.logs import read_shards
-from pallas_bus.turnlog.queue import delete_consumer
+from pallas_bus.turnlog.queue import delete_consumers
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.paging import WHOLE, Page
@@ -19,7 +19,7 @@ from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_REQUESTED, WORKERS
 from pallas_contracts.data_agents import PoolRequest
-from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.turns import Principal, TurnRequested
 
@@ -151,10 +151,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
     for row in rows:
         await kv.delete(bus, AGENTS, team=team, agent=row.definition.agent)
         cancelled += await _cancel_waiting(bus, team, row.definition.agent)
-        try:
-            await delete_consumer(bus, team, row.definition.agent)
-        except PallasError:
-            continue  # an agent that never had a worker has no consumer
+        await delete_consumers(bus, [(team, row.definition.agent)], range(bus.shards))
     _report(team, [row.definition.agent for row in rows], cancelled, as_json=as_json)
 
 

@@ -1,19 +1,20 @@
 """Moves a team to another shard of the log: one write to the table (docs/adr/0029)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import get_entry, put, snapshot
 from pallas_bus.transport.snapshots import stream_state
 from pallas_bus.transport.streams import NANOSECONDS
+from pallas_bus.turnlog.queue import delete_consumers
 from pallas_cli.confirming import confirm
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.shards.listing import queued_of
-from pallas_contracts.catalog import GATEWAYS, SHARD_0_ONLY, SHARDS, TURN_LOG, WORKERS
+from pallas_contracts.catalog import AGENTS, GATEWAYS, SHARD_0_ONLY, SHARDS, TURN_LOG, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.ids import is_token
 from pallas_contracts.shards import Earlier, TeamShard, name_in
@@ -50,7 +51,14 @@ async def move_team(bus: Bus, *, team: str, shard: int, yes: bool, as_json: bool
         await put(bus, SHARDS, moved, after=position, team=team)
     except Conflict as error:
         raise Refused(f"{team} was moved by somebody else at this moment", word="conflict") from error
+    await _forget(bus, team, set(place.shards) - set(moved.shards))
     _say(moved, f"New turns of {team} are in shard {shard}.", as_json=as_json)
+
+
+async def _forget(bus: Bus, team: str, shards: Iterable[int]) -> None:
+    """Remove the consumers of a team in shards that have nothing of it any more. Its workers do not pull there."""
+    agents = [(it.team, it.agent) for it in (await snapshot(bus, AGENTS)).values() if it.team == team]
+    await delete_consumers(bus, agents, shards)
 
 
 def after_move(place: TeamShard, shard: int, now: datetime, kept: timedelta, queued: Mapping[int, int]) -> TeamShard:

@@ -91,7 +91,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         )
         executor = await enter(turns)
         await executor.watch(DATA_TEAM)
-        leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM, spare=True))
+        leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM))
         process.probes.checks[STORED] = leaders.missing
         heartbeats = Heartbeats(bus, beats)
         links = Links(bus, http, settings.pool_networks)

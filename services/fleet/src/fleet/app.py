@@ -121,7 +121,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
             hold=settings.hold,
         )
         executor = await enter(turns)
-        leaders = await enter(watch_leaders(bus, TURN_LOG, team=FLEET_TEAM, spare=True))
+        leaders = await enter(watch_leaders(bus, TURN_LOG, team=FLEET_TEAM))
         process.probes.checks[STORED] = leaders.missing
         agents, tasks = Agents(bus, table), Tasks(bus)
         snapshots = Snapshots(coder, executor.presence_changed.set)

@@ -342,7 +342,7 @@ async def make_calls(
     """
     await check_shards(bus)
     async with (
-        watch_leaders(bus, TURN_QUEUE, TURN_LOG, spare=True) as leaders,
+        watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
         watch_places(bus) as places,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,

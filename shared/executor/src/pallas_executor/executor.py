@@ -123,6 +123,10 @@ class Executor:
 
         self.bus.spawn(retry_while_unavailable(pull, "pull from other shards", deadline=None))
 
+    def shards(self) -> frozenset[int]:
+        """The shards in which there may be turns of the teams that have been hosted here."""
+        return frozenset[int]().union(*(self._shards(team) for team in self._watched))
+
     def _shards(self, team: str) -> frozenset[int]:
         """The shards in whose queues there may be turns of a team."""
         place = self.places[team].get(team) if team in self.places else None

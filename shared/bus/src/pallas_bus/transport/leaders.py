@@ -7,7 +7,7 @@ ask that: it publishes a message that every leader refuses, which only a stream 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,23 +33,34 @@ _SILENT = 5.0
 """Seconds after which a replica counts as lost. Leaders hear from each about once a second."""
 
 
+type Needed = Callable[[], Collection[int]]
+"""The shards of the log that a process needs now."""
+
+
+def shard_0() -> Collection[int]:
+    """What a process needs that refuses the calls of teams in other shards, or has no such teams."""
+    return (0,)
+
+
 @dataclass
 class Leaders:
     """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
 
-    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions. The process is ready
-    without a leader of those in `spared`: it refuses what needs them.
+    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions. `shards` has the shard
+    of each queue and log; the process is ready without a leader of those that are not in `needed`.
     """
 
     bus: Bus
     streams: Mapping[str, str | None]
-    spared: frozenset[str] = frozenset()
+    shards: Mapping[str, int]
+    needed: Needed
     lost: frozenset[str] = frozenset()
     _suspected: frozenset[str] = field(default=frozenset())
 
     def missing(self) -> str | None:
-        """What is wrong, for `/readyz`; None if every stream that is not spared has a leader."""
-        lost = sorted(self.lost - self.spared)
+        """What is wrong, for `/readyz`; None if every stream that is needed has a leader."""
+        needed = self.needed()
+        lost = sorted(name for name in self.lost if name not in self.shards or self.shards[name] in needed)
         return f"no leader: {', '.join(lost)}" if lost else None
 
     async def keep_asking(self) -> None:
@@ -97,20 +108,20 @@ def is_heard(replica: Mapping[str, Any]) -> bool:
 
 @asynccontextmanager
 async def watch_leaders(
-    bus: Bus, *things: Stream | Bucket[Any], team: str | None = None, spare: bool = False
+    bus: Bus, *things: Stream | Bucket[Any], team: str | None = None, needed: Needed = shard_0
 ) -> AsyncGenerator[Leaders]:
     """Keep asking for the leaders of these streams, in each shard. A service of some teams names one that it serves.
 
-    `spare`: the process is ready while shard 0 has its leaders.
+    The process is ready while those of the `needed` shards have one.
     """
-    asked, spared = dict[str, str | None](), set[str]()
+    asked, shards = dict[str, str | None](), dict[str, int]()
     for thing in things:
-        asked[stream_name(thing)] = _refused_subject(bus.service, thing, team)
         if isinstance(thing, Stream) and thing.sharded:
-            more = {name_in(thing, shard): shard for shard in range(1, bus.shards)}
-            asked |= {name: _refused_subject(bus.service, thing, team, shard) for name, shard in more.items()}
-            spared |= more.keys() if spare else set()
-    leaders = Leaders(bus, asked, frozenset(spared))
+            shards |= {name_in(thing, shard): shard for shard in range(bus.shards)}
+            asked |= {name_in(thing, it): _refused_subject(bus.service, thing, team, it) for it in range(bus.shards)}
+        else:
+            asked[stream_name(thing)] = _refused_subject(bus.service, thing, team)
+    leaders = Leaders(bus, asked, shards, needed)
     task = bus.spawn(leaders.keep_asking())
     try:
         yield leaders

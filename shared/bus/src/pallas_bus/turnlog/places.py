@@ -8,22 +8,26 @@ that nobody else can use, as that of a call without an idempotency key, needs no
 With one shard nothing here asks the broker anything.
 """
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
+from pallas_bus.transport.polling import polling
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.claims import close
+from pallas_bus.turnlog.claims import close, stored_outcome
 from pallas_bus.turnlog.followers import publish_joined
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import SHARD_0_ONLY, SHARDS, TURN_REQUESTED
-from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import TurnRequested
+
+_LOOK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +105,22 @@ async def in_each_shard(bus: Bus, ref: TurnRef) -> list[TurnRef]:
 async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
     """Close an id that others may use in the earlier shards of its team. Returns the turn in the shard that is left.
 
-    That is an earlier one if somebody has claimed or cancelled the turn there. `announced`: in each shard it is
-    published first that the turn is followed.
+    That is an earlier one if the turn has ended there, or if somebody has claimed or cancelled it there. An outcome
+    comes first: its claims may have expired before it, and a cancel by id is stored also where the turn is not.
+    `announced`: in each shard it is published first that the turn is followed.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
     """
-    for shard in where.remembered(utc_now()):
-        earlier = ref.at(shard)
+    earlier = [ref.at(shard) for shard in where.remembered(utc_now())]
+    for each, outcome in zip(earlier, await asyncio.gather(*(stored_outcome(bus, it) for it in earlier)), strict=True):
+        if outcome is not None:
+            return each
+    for each in earlier:
         if announced:
-            await publish_joined(bus, earlier)
-        if await close(bus, earlier, where.shard) is not None:
-            return earlier
+            await publish_joined(bus, each)
+        if await close(bus, each, where.shard) is not None:
+            return each
     return ref.at(where.shard)
 
 
@@ -133,20 +141,34 @@ async def check_shards(bus: Bus) -> None:
         )
 
 
+@asynccontextmanager
+async def all_shards(bus: Bus, on_shard: Callable[[int], object] = lambda _: None) -> AsyncGenerator[None]:
+    """Know all shards inside the block, also those that are made later: for processes that read turns and take none.
+
+    Waits for the broker. `on_shard` is called once for each shard.
+    """
+    known = 0
+
+    async def look() -> None:
+        nonlocal known
+        bus.shards = max(bus.shards, await known_shards(bus))
+        for shard in range(known, bus.shards):
+            on_shard(shard)
+        known = bus.shards
+
+    await retry_while_unavailable(look, "ask how many shards there are", deadline=None)
+    async with polling(bus, look, _LOOK_SECONDS):
+        yield
+
+
 async def known_shards(bus: Bus) -> int:
-    """How many shards of the log the broker has; 1 if it has none, or no streams at all.
+    """How many shards of the log the broker has; 1 while it has none.
 
     Raises:
-        Unavailable: the broker does not answer.
+        Unavailable: the broker does not answer, or its streams do not yet.
     """
     queues = TURN_REQUESTED.template.filter().replace("pallas.v1.", "pallas.*.")
-    try:
-        names = (await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()
-    except Unavailable as error:
-        if error.code != "no_responders":
-            raise
-        return 1
-    return max(1, len(names))
+    return max(1, len((await bus.api("STREAM.NAMES", {"subject": queues})).get("streams") or ()))
 
 
 def _in(request: TurnRequested, shard: int) -> TurnRequested:

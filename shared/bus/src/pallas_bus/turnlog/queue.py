@@ -4,6 +4,8 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 """
 
 import json
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -15,6 +17,7 @@ from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.transport.traces import SYSTEM, trace_headers
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.shards import name_in, prefix_of, shard_of, stream_in, template_in
 from pallas_contracts.turns import TurnRequested
 
@@ -92,13 +95,21 @@ async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dic
     return await bus.api(subject, {"stream_name": stream.name, "config": config})
 
 
-async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
-    """Remove an agent's consumer.
+async def delete_consumer(bus: Bus, team: str, agent: str, shard: int = 0) -> None:
+    """Remove an agent's consumer in the queue of a shard.
 
     Raises:
         Unavailable: there is none, or the broker does not answer.
     """
-    await bus.api(f"CONSUMER.DELETE.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+    await bus.api(f"CONSUMER.DELETE.{name_in(TURN_QUEUE, shard)}.{consumer_name(team, agent)}", {})
+
+
+async def delete_consumers(bus: Bus, agents: Collection[tuple[str, str]], shards: Iterable[int]) -> None:
+    """Remove the consumers of these agents (team, agent) in the queues of these shards, where there are any."""
+    for shard in shards:
+        for team, agent in agents:
+            with suppress(Unavailable):  # an agent that never had a worker there has none
+                await delete_consumer(bus, team, agent, shard)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

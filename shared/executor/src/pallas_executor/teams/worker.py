@@ -67,7 +67,7 @@ async def work_for_teams(
                 process.vital(bus.spawn(executor.send_presence(troubles))),
             ]
             try:
-                async with _watch_log(bus, hosting) as leaders:
+                async with _watch_log(bus, hosting, executor) as leaders:
                     process.probes.checks[STORED] = leaders.missing
                     yield executor
             finally:
@@ -77,7 +77,7 @@ async def work_for_teams(
                 await hosting.close()
 
 
-def _watch_log(bus: Bus, hosting: HostTeams) -> AbstractAsyncContextManager[Leaders]:
-    """Keep asking for the log's leader, in the name of the first team; without a team nothing is written."""
+def _watch_log(bus: Bus, hosting: HostTeams, executor: Executor) -> AbstractAsyncContextManager[Leaders]:
+    """Keep asking for the leaders of the logs, in the name of the first team; without a team nothing is written."""
     team = next(iter(hosting.hosted), None)
-    return watch_leaders(bus, *(() if team is None else (TURN_LOG,)), team=team)
+    return watch_leaders(bus, *(() if team is None else (TURN_LOG,)), team=team, needed=executor.shards)

@@ -72,4 +72,7 @@ class SharedAggregator(MCPAggregator):
         running: Any = getattr(self._persistent_connection_manager, "running_servers", {}).get(name)
         if running is None or not running.is_initialized() or running.server_config.transport != "stdio":
             return False
-        return not running.is_healthy() or running.client.session._dispatcher._closed
+        try:
+            return not running.is_healthy() or running.client.session._dispatcher._closed
+        except RuntimeError:  # its client is being closed
+            return True

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.calls import Answer, call
+from tests.embedded import free_port
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import Front, a_gateway, until
 
@@ -32,7 +33,9 @@ def python() -> Path:
 
 @dataclass(frozen=True)
 class Stage:
-    """What runs. `ledger` has a line for each call of a tool of the team's server."""
+    """What runs. `ledger` has a line for each call of a tool of the team's server; `away` is the port of another one,
+    which is not there at the start.
+    """
 
     front: Front
     worker: Service
@@ -40,6 +43,7 @@ class Stage:
     folder: Path
     ledger: Path
     team: str
+    away: int
 
     def client(self, agent: str, era: Literal["auto", "legacy"] = "auto", **options: Any) -> Client:
         """A client of an agent."""
@@ -75,11 +79,12 @@ async def a_stage(
     """A gateway and a worker that hosts a copy of a folder."""
     hosted = place / team
     shutil.copytree(folder, hosted, ignore=shutil.ignore_patterns("__pycache__"))
+    away = free_port()
     async with (
         a_gateway(url) as front,
-        a_worker_of(url, place, hosted, f"{team}-1", gateway_urls=front.base, **settings) as worker,
+        a_worker_of(url, place, hosted, f"{team}-1", gateway_urls=front.base, away=str(away), **settings) as worker,
     ):
-        stage = Stage(front, worker, url, hosted, place / "ledger.txt", team)
+        stage = Stage(front, worker, url, hosted, place / "ledger.txt", team, away)
         yield stage
 
 
@@ -88,6 +93,7 @@ async def a_worker_of(url: str, place: Path, folder: Path, name: str, **settings
     """A process that hosts a folder."""
     others = {"LEDGER_FILE": str(place / "ledger.txt"), "LEDGER_PYTHON": str(python())}
     others["ANTHROPIC_URL"] = settings.pop("anthropic_url", "http://127.0.0.1:9")
+    others["AWAY_PORT"] = settings.pop("away", "9")
     others["GATEWAY_URL"] = settings.get("gateway_urls", "http://127.0.0.1:9")
     given = {"teams": str(folder), "shadow_dir": str(place / "shadows"), **settings}
     async with a_service("fast_agent_worker", url, place, name, others, python=str(python()), **given) as worker:

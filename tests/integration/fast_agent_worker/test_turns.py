@@ -1,15 +1,22 @@
 """A team of the upstream Pallas, unchanged, as its callers see it."""
 
 import json
+from asyncio.subprocess import DEVNULL, create_subprocess_exec
 from pathlib import Path
 
 import pytest
 from mcp_types import TextContent
+from tests.conftest import Connecting
 from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
 from tests.integration.fast_agent_worker.stage import Stage, python
+from tests.integration.real_parts import until
+
+from pallas_bus.transport import kv
+from pallas_contracts.catalog import WORKERS
 
 python()
 
+SERVER = Path(__file__).parent / "stock" / "serve.py"
 BALANCE = '***CALL_TOOL ledger__balance {"account": "alice"}'
 
 
@@ -33,6 +40,34 @@ async def test_a_tool_of_a_server_is_called_with_the_progress_of_the_interface(s
         "harper step 3 (llm)",
     ]
     assert stage.called()[-1] == "balance alice"
+
+
+async def test_a_server_whose_process_has_ended_is_started_again_for_the_next_turn(stage: Stage) -> None:
+    answer = await stage.call("harper", "***CALL_TOOL ledger__leave {}")
+    assert "ledger/leave: failed" in answer.messages
+    assert "alice: 42" in (await stage.call("harper", BALANCE)).text
+
+
+async def test_a_server_that_was_not_there_at_the_start_is_used_when_it_is(stage: Stage) -> None:
+    ask = '***CALL_TOOL away__first {"text": "x"}'
+    assert "Tool 'away__first' is not available" in (await stage.call("harper", ask)).text
+    process = await create_subprocess_exec(python(), SERVER, str(stage.away), stdout=DEVNULL, stderr=DEVNULL)
+
+    async def used() -> bool:
+        return "it was given x" in (await stage.call("harper", ask)).text
+
+    try:
+        await until(used)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_an_agent_whose_model_cannot_be_called_says_so_before_it_is_called(stage: Stage, bus: Connecting) -> None:
+    connection = await bus("health-monitor", url=stage.url)
+    [presence] = (await kv.snapshot(connection, WORKERS)).values()
+    assert presence.failed["kottos.unknown"] == "agent 'unknown': fast-agent does not know the model 'no-such-model'"
+    assert presence.troubles["kottos.keyless"].reason.startswith("no key for model provider groq")
 
 
 async def test_a_tool_that_fails_is_the_models_business(stage: Stage) -> None:

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pallas_teams import AgentConfig, Fault, TeamFolder
+    from pallas_teams.fast_agent.translate import Translated
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -48,16 +49,18 @@ def explain_folder(folder: Path) -> Explained:
         team = load_team(folder, os.environ)
     except TeamFaults as error:
         return Explained(faults=error.faults)
+    settings = _settings(team)
+    agents = {name: _agent(team, agent, settings.settings) for name, agent in team.agents.items()}
     return Explained(
         team=team.name,
-        agents={name: _agent(team, agent) for name, agent in team.agents.items()},
+        agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
         variables={name: name in os.environ for name in _variables(folder)},
-        notes=_notes(team),
+        notes=[*settings.notes, *_missing(team, agents, settings.settings)],
     )
 
 
-def _agent(team: "TeamFolder", agent: "AgentConfig") -> dict[str, Any]:
+def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]) -> dict[str, Any]:
     from pallas_teams.fast_agent.project import declared
 
     folder, source = team.folder.absolute(), agent.card or agent.module
@@ -65,9 +68,12 @@ def _agent(team: "TeamFolder", agent: "AgentConfig") -> dict[str, Any]:
     words["from"] = str(source.relative_to(folder)) if isinstance(source, Path) else source
     names = [name for name in (agent.member, agent.name) if name]
     found = declared(folder, agent.module, agent.card, names) if agent.kind == "fast-agent" else None
+    if found and agent.module and agent.member not in (None, found.name):
+        found = None
     said = {"type": found.type, "model": found.model, "servers": found.servers, "calls": found.members} if found else {}
     words["type"] = said.get("type")
-    words["model"] = said.get("model") or agent.wanted_model or (str(agent.model) if agent.model else None)
+    default = str(agent.model) if agent.model else settings.get("default_model")
+    words["model"] = said.get("model") or agent.wanted_model or default
     words["servers"] = ", ".join(said.get("servers") or agent.servers)
     words["calls"] = ", ".join(dict.fromkeys(said.get("calls") or agent.depends_on))
     words["port"] = agent.port
@@ -80,10 +86,29 @@ def _variables(folder: Path) -> list[str]:
     return list(dict.fromkeys(name for names in found for name in names))
 
 
-def _notes(team: "TeamFolder") -> Sequence[str]:
-    """What is translated or forced in the settings of a folder with fast-agent agents."""
-    from pallas_teams.fast_agent.translate import settings_of
+def _settings(team: "TeamFolder") -> "Translated":
+    """The settings of a folder with fast-agent agents, with what is translated or forced in them; else none."""
+    from pallas_teams.fast_agent.translate import Translated, settings_of
 
     if all(agent.kind != "fast-agent" for agent in team.agents.values()):
-        return ()
-    return settings_of(team.folder, os.environ).notes
+        return Translated({})
+    return settings_of(team.folder, os.environ)
+
+
+def _missing(team: "TeamFolder", agents: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]) -> Iterator[str]:
+    """Names in the sources of fast-agent agents that nothing has. What a module computes is not known here."""
+    from pallas_teams.shape import suggestion
+
+    mcp: Mapping[str, Mapping[str, Any]] = settings.get("mcp") or {}
+    known: set[str] = {*team.servers, *(mcp.get("servers") or {})}
+    for name, words in agents.items():
+        if words["kind"] != "fast-agent":
+            continue
+        for server in filter(None, words["servers"].split(", ")):
+            if server not in known:
+                yield f"{name}: server {server!r} is not in mcp.servers{suggestion(server, known)}"
+        if words["type"] in (None, "agent") and not words["model"]:
+            yield f"{name}: has no model; set default_model, or a model in its source or in agents.yaml"
+        member = team.agents[name].member
+        if member is not None and words["type"] is None:
+            yield f"{name}: no agent {member!r} is found in its source"

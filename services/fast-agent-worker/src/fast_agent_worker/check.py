@@ -1,7 +1,7 @@
-"""Loads a team folder as a worker does, and reports which agents can be made: `python -m fast_agent_worker.check DIR`.
+"""Loads a team folder as a worker does, and reports which agents cannot be made or called.
 
-`pallas agents validate --run` starts it in a process of its own, because it runs the team's code. It prints one JSON
-document and connects to nothing.
+`pallas agents validate --run` starts it in a process of its own, because it runs the team's code. Run as
+`python -m fast_agent_worker.check DIR`, it prints one JSON document. It connects to nothing.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def _check(folder: Path) -> dict[str, Any]:
         for each in team.agents
     }
     await team.shared.close()
-    return {"hosted": hosted, "failed": team.failed}
+    return {"hosted": hosted, "failed": {**team.lacking, **team.failed}}
 
 
 def main() -> None:

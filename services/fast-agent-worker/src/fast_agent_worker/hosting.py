@@ -3,6 +3,7 @@
 An agent that cannot be made is reported; the others are hosted.
 """
 
+import asyncio
 import logging
 import os
 import warnings
@@ -11,15 +12,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fast_agent.core.model_resolution import resolve_model_spec
-from fast_agent.llm.model_database import ModelDatabase, ModelParameters
 from pydantic import ValidationError
 
 from fast_agent_worker.own_agents import adopt_agents
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.models import close_connections
+from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, sees, teach
 from fast_agent_worker.project.once import make_once
-from fast_agent_worker.project.pool import Connections
+from fast_agent_worker.project.pool import AT_A_TIME, Connections
 from fast_agent_worker.project.shadow import shadow_of
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
@@ -27,7 +27,7 @@ from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
 from pallas_contracts.bounds import reason_of
-from pallas_contracts.errors import PallasError, Rejected
+from pallas_contracts.errors import PallasError
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.teams.definition import check_agent, define_with_model
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -36,12 +36,6 @@ from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 
 log = logging.getLogger(__name__)
-
-_WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "maker", "a2a")
-"""Types of agents that have no model of their own."""
-
-_CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
-"""Tokens, of a model of which nothing else is known."""
 
 
 async def host_team(
@@ -56,7 +50,8 @@ async def host_team(
     for agent in folder.agents.values():
         if agent.kind == FAST_AGENT:
             await host.add(agent)
-    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted)
+    host.start()
+    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted, host.lacking)
 
 
 @dataclass(slots=True)
@@ -70,8 +65,10 @@ class _Host:
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
+    lacking: dict[str, str] = field(default_factory=dict[str, str])
     _stack: ExitStack = field(default_factory=ExitStack)
     _project: Project | None = None
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     _connections: dict[tuple[int, str], Connections] = field(default_factory=dict[tuple[int, str], Connections])
 
     async def add(self, agent: AgentConfig) -> None:
@@ -84,6 +81,11 @@ class _Host:
             self._give_up(agent, error.message)
         except ValidationError as error:
             self._give_up(agent, f"its definition cannot be used: {reason_of(error)}")
+
+    def start(self) -> None:
+        """Connect the servers of all agents."""
+        for connections in self._connections.values():
+            connections.start()
 
     async def close(self) -> None:
         """Close connections, and leave the shadow."""
@@ -102,7 +104,7 @@ class _Host:
             for name, error in connections.health().items():
                 server = self.folder.servers.get(name)
                 if isinstance(server, StdioServer):
-                    found[server.key()] = error
+                    found[server.key()] = found.get(server.key()) or error
         return found
 
     async def _make(self, agent: AgentConfig) -> HostedAgent:
@@ -113,17 +115,21 @@ class _Host:
         config = data[name]["config"]
         if config.model is None and agent.wanted_model is not None:
             config.model = agent.wanted_model
-        model = _model_of(prepared, data)
-        _teach(model, agent)
+        models = models_of(prepared, data)
+        model = models[0].spec if models else "none"
+        teach(model, agent)
+        if (missing := lacking(prepared, models)) is not None:
+            log.warning("an agent cannot call its model", extra={"agent": agent.name, "reason": missing})
+            self.lacking[agent.name] = missing
         shared = {each: self._shared(prepared, each, it["config"]) for each, it in data.items()}
-        definition = self._define(agent, data, model)
+        definition = self._define(agent, data, models)
         runtime = FastAgentRuntime(
             config=agent,
             prepared=prepared,
             name=name,
             shared={each: it for each, it in shared.items() if it is not None},
             made_of={each: made_of(it) for each, it in data.items()},
-            vision=_vision(agent, model),
+            vision=sees(agent, model),
             watching=self.watching,
         )
         return HostedAgent(definition, self.watching.metered(runtime))
@@ -149,7 +155,7 @@ class _Host:
         if key not in self._connections:
             known = prepared.servers
             wanted = [server for server in servers if server not in known or known[server].load_on_start]
-            self._connections[key] = Connections(prepared.fast.context, name, config, wanted)
+            self._connections[key] = Connections(prepared.fast.context, name, config, wanted, self._places)
         return self._connections[key]
 
     def _shareable(self, prepared: Prepared, servers: tuple[str, ...]) -> bool:
@@ -159,7 +165,7 @@ class _Host:
             return False
         return self.settings.stdio == "shared" or all(server.transport != "stdio" for server in mine)
 
-    def _define(self, agent: AgentConfig, data: Mapping[str, Any], model: str) -> AgentDefinition:
+    def _define(self, agent: AgentConfig, data: Mapping[str, Any], models: tuple[NamedModel, ...]) -> AgentDefinition:
         name = agent.member or agent.name
         config = data[name]["config"] if name in data else None
         description = agent.description or (config.description if config is not None else None) or ""
@@ -168,13 +174,16 @@ class _Host:
         servers = [self.folder.servers[server] for server in used if server in self.folder.servers]
         known = agent.capabilities
         capabilities = known and Capabilities(
-            model=model,
+            model=models[0].spec if models else "none",
             vision=known.vision,
             context_window=known.context_window,
             max_output_tokens=known.max_output_tokens,
         )
         dependencies = tuple(Dependency(name=it.name, key=it.key(), transport=it.transport) for it in servers)
-        return definition.model_copy(update={"capabilities": capabilities, "dependencies": dependencies})
+        model = dependency_of(self.folder, models)
+        return definition.model_copy(
+            update={"capabilities": capabilities, "dependencies": dependencies, "model": model}
+        )
 
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
@@ -183,38 +192,3 @@ class _Host:
             self.unstarted.append(define_with_model(self.folder, agent))
         except ValidationError:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))
-
-
-def _model_of(prepared: Prepared, data: Mapping[str, Any]) -> str:
-    """The model of the first agent of a closure, as fast-agent resolves it. Every agent that needs one must have one.
-
-    Raises:
-        Rejected: an agent has no model.
-    """
-    named: list[str] = []
-    for name, it in data.items():
-        spec = resolve_model_spec(prepared.fast.context, model=it["config"].model)
-        if spec.model is not None:
-            named.append(spec.model)
-        elif it["type"] not in _WITHOUT_MODEL:
-            raise Rejected(f"agent {name!r} has no model; set default_model, or a model in agents.yaml")
-    return named[0] if named else "none"
-
-
-def _teach(model: str, agent: AgentConfig) -> None:
-    """Tell fast-agent what the folder says of a model that it does not know: it would leave images out silently."""
-    known = agent.capabilities
-    if known is None or ModelDatabase.get_model_params(model) is not None:
-        return
-    mime_types = ModelDatabase.OPENAI_VISION if known.vision else ModelDatabase.TEXT_ONLY
-    limits = known.context_window or _CONTEXT_WINDOW, known.max_output_tokens or _OUTPUT_TOKENS
-    ModelDatabase.register_runtime_model_params(
-        model, ModelParameters(context_window=limits[0], max_output_tokens=limits[1], tokenizes=mime_types)
-    )
-
-
-def _vision(agent: AgentConfig, model: str) -> bool:
-    """Whether the model sees images: what the folder says, else what fast-agent knows of the model."""
-    if agent.capabilities is not None:
-        return agent.capabilities.vision
-    return ModelDatabase.supports_mime(model, "image/png")

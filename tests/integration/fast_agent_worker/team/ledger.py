@@ -54,5 +54,12 @@ def refuse() -> str:
     raise ValueError("the ledger is closed")
 
 
+@server.tool()
+def leave() -> str:
+    """End the process of the server."""
+    _note("leave")
+    os._exit(1)
+
+
 if __name__ == "__main__":
     server.run()

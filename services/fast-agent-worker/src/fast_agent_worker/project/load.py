@@ -25,6 +25,7 @@ from fast_agent.core.run_lifecycle import FastAgentRunLifecycle
 from fast_agent.ui import console
 
 from fast_agent_worker.project.once import factory_once
+from fast_agent_worker.project.reasons import reason_of
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig
 from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS
@@ -128,7 +129,7 @@ class Project:
                     load_and_attach_card_tool_agents(self._cards, [str(tools)], preferred_agent_names=[])
         except Exception as error:
             log.exception("a card cannot be loaded", extra={"card": card.name})
-            raise Rejected(f"its card cannot be loaded: {type(error).__name__}") from error
+            raise Rejected(f"its card cannot be loaded: {reason_of(error, self.shadow, self.folder)}") from error
         return self._cards
 
     def _import(self, agent: AgentConfig) -> ModuleType:
@@ -147,7 +148,9 @@ class Project:
                 if isinstance(error, KeyboardInterrupt | GeneratorExit):
                     raise
                 log.exception("a module cannot be imported", extra={"agent": agent.name})
-                raise Rejected(f"its module could not be imported: {_reason(error)}") from error
+                raise Rejected(
+                    f"its module could not be imported: {reason_of(error, self.shadow, self.folder)}"
+                ) from error
 
 
 def silence() -> None:
@@ -167,7 +170,7 @@ async def prepare(fast: FastAgent) -> Prepared:
         entered = await lifecycle.enter(force_headless=True)
     except Exception as error:
         log.exception("a project cannot be prepared")
-        raise Rejected(f"fast-agent refuses the project: {_reason(error)}") from error
+        raise Rejected(f"fast-agent refuses the project: {reason_of(error)}") from error
     runtime = entered.runtime
     runtime.model_factory_func = factory_once(runtime.model_factory_func)
     runtime.shell_environment = fast.environments.resolve(None)
@@ -216,12 +219,3 @@ def _as_program(shadow: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv = arguments
-
-
-def _reason(error: BaseException) -> str:
-    """The type of the error, and the module that is missing. Other texts may quote a secret."""
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"there is no module {error.name!r}"
-    if isinstance(error, RuntimeError) and "event loop" in str(error):
-        return 'it runs the agent; put that behind: if __name__ == "__main__":'
-    return type(error).__name__

@@ -4,154 +4,168 @@ fast-agent connects each instance of an agent to its servers, and there is an in
 one set of connections for all its turns: an aggregator of fast-agent's own, which each new instance gets instead of
 one of its own. So names, schemas and results of tools are those that the model would see anyway.
 
-One task enters and leaves each aggregator, as its task group requires; turns only use it.
+One task enters and leaves each aggregator, as its task group requires; turns only use it. The same task connects
+servers again that were away, or whose process has ended.
 """
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from contextvars import Context
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
-from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
-from mcp_types import ListToolsResult
+from fast_agent_worker.project.aggregator import SharedAggregator
 
 log = logging.getLogger(__name__)
 
 ATTACH_SECONDS: Mapping[str, float] = {"stdio": 20.0}
-"""How long a server may take to start and answer the handshake, by its transport."""
+"""How long a server may take to start and answer the handshake, by its transport, and again to list its tools."""
 _OTHERS = 5.0
+AT_A_TIME = 8
+"""Servers that are being connected. More at a time would only make each of them slower, and its time would pass."""
 _NEW = "not connected yet"
-COOL_DOWN = 1.0
-"""Seconds after a failed attempt in which turns do without the server instead of trying again."""
+_LOST = "its process has ended"
+_LOOKS = 1.0
+"""Seconds between two looks at which servers are missing."""
+_LONGEST_PAUSE = 30.0
+_QUICK = 1.0
+"""Seconds. A turn waits for a server that was away if the last attempt failed in less."""
+_SIGNS: Mapping[str, str] = {
+    "timed out": "no answer in time",
+    "ot found": "its program or folder is not there",
+    "Permission denied": "its program must not be run",
+    "onnect": "cannot connect",
+}
+"""What fast-agent says of a server, and what that means."""
 
 
-class SharedAggregator(MCPAggregator):
-    """Opened and closed by its pool only, not by the instances that use it.
+@dataclass(slots=True)
+class _Server:
+    """What is known of a server. `error` is why its tools are missing; None: they are there."""
 
-    An instance that is disposed says that it is not initialized. Then the next one would open it again, with new
-    connections in place of those that other turns use.
-    """
+    error: str | None = _NEW
+    failures: int = 0
+    failed_at: float = 0.0
+    took: float = 0.0
+    attempt: asyncio.Task[None] | None = None
 
-    _opened = False
-    _listed: tuple[Any, str] = (None, "")
-    wanted: tuple[str, ...] = ()
-
-    async def __aenter__(self) -> Self:
-        """Open it once."""
-        if not self._opened:
-            await super().__aenter__()
-        return self
-
-    async def load_servers(self, *, force_connect: bool = False) -> None:
-        """Load them once."""
-        if not self._opened:
-            await super().load_servers(force_connect=force_connect)
-        self._opened = self.initialized = True
-
-    async def list_tools(self) -> ListToolsResult:
-        """All tools in the order of the agent's servers, as objects of the caller's own.
-
-        A model is shown them with each call. Reading them from JSON takes a fraction of the time of copying them.
-        """
-        if not self.initialized or self._listed[0] != self._known():
-            listed = await self._sorted()
-            self._listed = self._known(), listed.model_dump_json(by_alias=True, exclude_unset=True)
-        return ListToolsResult.model_validate_json(self._listed[1])
-
-    def _known(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a list of tools is made of."""
-        return dict(self._namespaced_tool_map), dict(self._app_integration_configs)
-
-    async def _sorted(self) -> ListToolsResult:
-        """Those of a server whose list changes would move to the end."""
-        listed = await super().list_tools()
-        servers = {name: it.server_name for name, it in self._namespaced_tool_map.items()}
-        place = {name: number for number, name in enumerate(self.wanted)}
-        tools = sorted(listed.tools, key=lambda tool: place.get(servers.get(tool.name, ""), len(place)))
-        return ListToolsResult(tools=tools)
-
-    async def close(self) -> None:
-        """Do nothing: an instance is disposed, the connections stay."""
-
-    async def end(self) -> None:
-        """Close the connections."""
-        await super().close()
+    def may_try(self, pause: float) -> bool:
+        """Whether that many seconds have passed since the last failure."""
+        return not self.failures or time.monotonic() - self.failed_at >= pause
 
 
 class Connections:
-    """The connections of one agent of a project."""
+    """The connections of one agent of a project. `places` bounds how many servers are being connected."""
 
-    def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str]) -> None:
-        self.servers = tuple(servers)
-        self.errors: dict[str, str | None] = dict.fromkeys(self.servers, _NEW)
+    def __init__(self, context: Any, name: str, config: Any, servers: Iterable[str], places: asyncio.Semaphore) -> None:
+        self.agent = name
+        self.servers = {server: _Server() for server in servers}
+        self._places = places
         self._aggregator = SharedAggregator(
             server_names=[], connection_persistence=True, context=context, name=name, config=config
         )
-        self._aggregator.wanted = self.servers
+        self._aggregator.wanted = tuple(self.servers)
         self._registry = context.server_registry
         self._entered, self._ended = asyncio.Event(), asyncio.Event()
-        self._attaching: dict[str, asyncio.Task[None]] = {}
-        self._failed_at: dict[str, float] = {}
+        self._owner: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Connect the servers. Whoever starts it closes it.
+
+        Not before all agents are made: importing their modules holds up the event loop, and the time that a server has
+        would pass.
+        """
         # It outlives the turn that is first to use it, so it must not have that turn's context.
-        self._owner = asyncio.create_task(self._own(), name=f"connections {name}", context=Context())
+        self._owner = asyncio.create_task(self._own(), name=f"connections {self.agent}", context=Context())
 
     async def aggregator(self) -> SharedAggregator:
-        """The aggregator. It waits for servers that are connected for the first time, not for those that were away."""
+        """The aggregator, with the tools of all servers that answer.
+
+        It waits for those that are connected for the first time or have ended, and for those that were away only if
+        that is soon known.
+        """
         await self._entered.wait()
-        missing = {name: self._attach_once(name) for name in self.servers if self.errors[name] is not None}
-        waiting = {task for name, task in missing.items() if task is not None and self.errors[name] == _NEW}
+        waiting = {
+            task
+            for name, server in self.servers.items()
+            if (task := self._attempt(name, _QUICK)) is not None and server.took < _QUICK
+        }
         if waiting:
-            await asyncio.wait(waiting, timeout=max(map(self._seconds, self.servers)))
+            await asyncio.wait(waiting)
         return self._aggregator
 
     def health(self) -> dict[str, str | None]:
         """What is wrong with each server; None when it is connected."""
-        running = getattr(self._aggregator._persistent_connection_manager, "running_servers", {})
-        return {
-            name: error or (None if name in running and running[name].is_healthy() else "connection lost")
-            for name, error in self.errors.items()
-        }
+        return {name: self._missing(name) for name in self.servers}
 
     async def close(self) -> None:
         """Close all connections."""
-        for task in self._attaching.values():
-            task.cancel()
+        for server in self.servers.values():
+            if server.attempt is not None:
+                server.attempt.cancel()
         self._ended.set()
-        await asyncio.wait({self._owner}, timeout=8.0)
-        self._owner.cancel()
-
-    def _seconds(self, name: str) -> float:
-        config = self._registry.get_server_config(name)
-        return ATTACH_SECONDS.get(config.transport if config is not None else "", _OTHERS)
+        if self._owner is not None:
+            await asyncio.wait({self._owner}, timeout=8.0)
+            self._owner.cancel()
 
     async def _own(self) -> None:
         async with self._aggregator:
             self._entered.set()
-            for name in self.servers:
-                self._attach_once(name)
-            await self._ended.wait()
+            while not self._ended.is_set():
+                for name, server in self.servers.items():
+                    self._attempt(name, min(2.0**server.failures, _LONGEST_PAUSE))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOKS):
+                        await self._ended.wait()
             await self._aggregator.end()
 
-    def _attach_once(self, name: str) -> asyncio.Task[None] | None:
-        """The running attempt to connect a server, or a new one; None right after one that failed."""
-        if name in self._attaching:
-            return self._attaching[name]
-        if time.monotonic() - self._failed_at.get(name, -COOL_DOWN) < COOL_DOWN:
-            return None
-        task = asyncio.create_task(self._attach(name), name=f"connect {name}", context=Context())
-        self._attaching[name] = task
-        task.add_done_callback(lambda _done: self._attaching.pop(name, None))
-        return task
+    def _missing(self, name: str) -> str | None:
+        return self.servers[name].error or (_LOST if self._aggregator.has_lost(name) else None)
 
-    async def _attach(self, name: str) -> None:
-        try:
-            options = MCPAttachOptions(startup_timeout_seconds=self._seconds(name))
-            await self._aggregator.attach_server(server_name=name, options=options)
-        except Exception as error:  # fast-agent raises many kinds; each means that it is away
-            log.debug("the server cannot be reached", exc_info=True)
-            self._failed_at[name], self.errors[name] = time.monotonic(), f"cannot be reached: {type(error).__name__}"
-            log.warning("agent runs without a server's tools", extra={"server": name, "reason": self.errors[name]})
-        else:
-            self.errors[name] = None
+    def _attempt(self, name: str, pause: float) -> asyncio.Task[None] | None:
+        """The attempt to connect a server that is missing; None if one failed less than a pause ago."""
+        server = self.servers[name]
+        if server.attempt is not None or self._missing(name) is None:
+            return server.attempt
+        if not server.may_try(pause):
+            return None
+        server.attempt = asyncio.create_task(self._connect(name, server), name=f"connect {name}", context=Context())
+        return server.attempt
+
+    async def _connect(self, name: str, server: _Server) -> None:
+        config = self._registry.get_server_config(name)
+        seconds = ATTACH_SECONDS.get(config.transport if config is not None else "", _OTHERS)
+        async with self._places:
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(2 * seconds):
+                    await self._aggregator.connect(name, seconds)
+            except Exception as error:  # fast-agent raises many kinds; each means that it is away
+                log.debug("the server cannot be reached", exc_info=True)
+                self._failed(name, server, _reason(error))
+                server.took = time.monotonic() - began
+            else:
+                if server.failures or server.error is None:
+                    log.info("a server is connected again", extra={"agent": self.agent, "server": name})
+                server.error, server.failures, server.took = None, 0, 0.0
+            finally:
+                server.attempt = None
+
+    def _failed(self, name: str, server: _Server, reason: str) -> None:
+        if server.error != reason:
+            facts = {"agent": self.agent, "server": name, "reason": reason}
+            log.warning("agent runs without a server's tools; it is tried again", extra=facts)
+        server.error, server.failures, server.failed_at = reason, server.failures + 1, time.monotonic()
+
+
+def _reason(error: Exception) -> str:
+    """Why a server is away. What fast-agent says of it is not passed on: it quotes addresses, arguments and output."""
+    said = str(error)
+    if status := re.search(r"HTTP Error: (\d{3})", said):
+        return f"cannot be reached: status {status[1]}"
+    known = next((words for sign, words in _SIGNS.items() if sign in said), type(error).__name__)
+    return f"cannot be reached: {known}"

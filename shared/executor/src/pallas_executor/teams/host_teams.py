@@ -7,7 +7,7 @@ refused; its team stays as it was.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,9 @@ from pathlib import Path
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import Trouble
+from pallas_contracts.bounds import line
 from pallas_contracts.errors import PallasError
+from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -61,15 +63,16 @@ class HostTeams:
         return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
 
     def troubles(self) -> dict[str, Trouble]:
-        """Agents that run, but of which this worker cannot keep what failed turns were asked."""
-        if self.keeps_failed:
-            return {}
-        return {
-            agent.key: _CANNOT_KEEP
-            for hosted in self.hosted.values()
-            for agent in hosted.agents
-            if agent.definition.limits.keep_failed
-        }
+        """Agents that run and lack something, or of which this worker cannot keep what failed turns were asked."""
+        found = {} if self.keeps_failed else {agent.key: _CANNOT_KEEP for agent in self._keeping()}
+        for team, hosted in self.hosted.items():
+            for agent, why in hosted.lacking.items():
+                found[f"{team}.{agent}"] = Trouble(status="degraded", reason=line(why))
+        return found
+
+    def _keeping(self) -> Iterator[HostedAgent]:
+        agents = (agent for hosted in self.hosted.values() for agent in hosted.agents)
+        return (agent for agent in agents if agent.definition.limits.keep_failed)
 
     def stdio(self) -> dict[str, str | None]:
         """What is wrong with each stdio dependency, by its key; None when it answers."""

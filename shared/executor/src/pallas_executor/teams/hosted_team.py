@@ -24,7 +24,8 @@ class TeamRuntime(Protocol):
 class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
-    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded.
+    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded. `lacking`
+    maps agents that have started to what they cannot work without.
     """
 
     team: str
@@ -33,3 +34,4 @@ class HostedTeam:
     shared: TeamRuntime
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: Sequence[AgentDefinition] = ()
+    lacking: dict[str, str] = field(default_factory=dict[str, str])

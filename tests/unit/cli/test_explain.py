@@ -1,0 +1,55 @@
+"""What `pallas agents explain` says of a folder of fast-agent, without running its code."""
+
+from pathlib import Path
+
+import pytest
+
+from pallas_cli.agents.explain import explain_folder
+
+MODULE = """
+from fast_agent import FastAgent
+fast = FastAgent("Team")
+
+@fast.agent("harper", servers=["argos"], agents=["helper"])
+@fast.agent("helper", servers=["argoss"], model="haiku")
+async def main(): ...
+"""
+AGENTS = "agents: {harper: {module: team.py}, helper: {module: team.py}, other: {module: team.py, agent: othr}}"
+CONFIG = "default_model: sonnet\nauto_sampling: true\nmcp: {servers: {argos: {url: 'http://argos.test'}}}\n"
+SECRETS = "mcp: {servers: {argos: {headers: {Authorization: 'Bearer ${TEAM_JWT}'}}}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder in which two names are wrong."""
+    files = {"team.py": MODULE, "agents.yaml": AGENTS}
+    files |= {"fastagent.config.yaml": CONFIG, "fastagent.secrets.yaml": SECRETS}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_an_agent_has_the_model_of_its_source_else_that_of_the_settings(folder: Path) -> None:
+    agents = explain_folder(folder).agents
+    assert [agents[name]["model"] for name in ("harper", "helper")] == ["sonnet", "haiku"]
+
+
+def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path) -> None:
+    notes = explain_folder(folder).notes
+    assert "helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?" in notes
+    assert "other: no agent 'othr' is found in its source" in notes
+
+
+def test_an_agent_without_a_model_is_said(folder: Path) -> None:
+    (folder / "fastagent.config.yaml").write_text(CONFIG.replace("default_model: sonnet", ""), "utf-8")
+    notes = explain_folder(folder).notes
+    assert "harper: has no model; set default_model, or a model in its source or in agents.yaml" in notes
+
+
+def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEAM_JWT", raising=False)
+    found = explain_folder(folder)
+    assert "auto_sampling is read as mcp.client.auto_sampling" in found.notes
+    assert "  variable TEAM_JWT: not set" in found.as_lines()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,13 @@ async def test_projects_and_roles_are_tables(pallas: Pallas) -> None:
     assert [row[0] for row in (await pallas.done("fleet", "roles", "Setup")).rows] == ["coder", "operator", "manager"]
 
 
-async def test_refusals_are_sentences(lab: Lab, pallas: Pallas) -> None:
+async def test_refusals_are_sentences(lab: Lab, pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await pallas.refused("fleet", "show", "nobody") == ["pallas: Agent 'nobody' does not exist. (404)"]
     [bad] = await pallas.refused("fleet", "create", "a b", "--project", "Setup", "--spec", "x")
     assert bad.endswith("(400)")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"say \xff")))
+    [text] = await pallas.refused("fleet", "start", "nobody", "-", code=2)
+    assert text == "pallas: standard input is not UTF-8 text"
     await lab.coder.fault(Fault(mode="bad_gateway"))
     [away] = await pallas.refused("fleet", "projects")
     assert away.endswith("(503)")

@@ -19,8 +19,10 @@ from tests.waiting import soon
 from fleet.handlers.start_task import PATIENCE
 from fleet.running.finding import with_task
 from fleet.running.requests import task_ref
+from fleet.terminal.agent_api import Terminal
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested
 from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
@@ -196,6 +198,34 @@ async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
         assert (await starting)["details"]["status"] in wanted
 
 
+async def test_a_start_that_is_stopped_while_its_prompt_is_typed_has_begun(lab: Lab) -> None:
+    """The terminal took the prompt, and nobody had recorded it yet."""
+    await lab.replica()
+    name, before = await started(lab, "work 60 s")
+    await lab.call("stop_agent_task", agent_name=name)
+    heard = entry_of(lab, name).heard
+    await lab.coder.fault(Fault(mode="lose_answer", delay=30.0, times=1))
+    starting = asyncio.create_task(lab.call("start_agent_task", agent_name=name, task_description="work 60 s"))
+
+    async def typed() -> bool:
+        return lab.coder.agent(name).prompts[2:] == ["work 60 s"]
+
+    await until(typed)
+    stopped = await lab.call("stop_agent_task", agent_name=name)
+    assert (await starting)["task"]["id"] == stopped["task"]["id"] != before["id"]
+    assert await latest(lab, name) == stopped["task"]  # with the time at which it was typed
+    said = await (await terminal_of(lab, name)).messages()
+    prompts = [it.id for it in said if it.role == "user"]
+    assert (heard, entry_of(lab, name).heard) == (prompts[-2], prompts[-1])  # work that is found later is another one
+
+
+async def test_a_task_has_failed_if_its_agent_says_so(lab: Lab) -> None:
+    await lab.replica()
+    name, _ = await started(lab, "fail there are no tests; say this is not reached")
+    await lab.idle(name)
+    assert (await latest(lab, name))["status"] == "failed"
+
+
 async def test_a_start_that_ends_without_an_answer_types_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its caller may start the task again, and it is typed once then."""
     monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
@@ -231,6 +261,20 @@ async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
     await lab.coder.heal()
     await freed(lab, name)
     assert lab.coder.agent(name).prompts == ["say hello"]
+
+
+def entry_of(lab: Lab, name: str) -> FleetAgent:
+    """The entry of an agent."""
+    entry = lab.known(name)
+    assert entry is not None
+    return entry
+
+
+async def terminal_of(lab: Lab, name: str) -> Terminal:
+    """The terminal of an agent."""
+    terminal = lab.any.coder.terminal(await lab.workspace(name))
+    assert terminal is not None
+    return terminal
 
 
 async def pending(lab: Lab, name: str) -> bool:

@@ -19,6 +19,7 @@ from fleet.reaching.http import Http, Limits
 from fleet.reaching.peer import NotSent
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Rejected, Unavailable
+from pallas_executor.redact import redact
 
 TOKEN = "t0p-s3cret-token"
 CALM = Limits(pauses=(0, 0))
@@ -105,6 +106,7 @@ async def test_every_call_says_how_coder_is_away(way: str, caplog: pytest.LogCap
             code = "uncertain" if uncertain else "coder_unavailable" if name in CODER else "terminal_unavailable"
             assert error.code == code, name
             assert server.url not in error.message, name
+            assert redact(error.message) == error.message, name  # a task that fails with it says all of it
             assert error.facts["reason"] in reasons, (name, error.facts)
             assert error.facts["status"] == status, name
     assert TOKEN not in caplog.text

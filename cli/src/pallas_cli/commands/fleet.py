@@ -233,4 +233,11 @@ def _text(given: str) -> str:
     """A text, or standard input for `-`."""
     import sys
 
-    return sys.stdin.read() if given == "-" else given
+    from pallas_cli.refused import WrongUsage
+
+    if given != "-":
+        return given
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise WrongUsage("standard input is not UTF-8 text") from error

@@ -29,6 +29,10 @@ class Asked(Exception):
     """The agent waits for an answer."""
 
 
+class GaveUp(Exception):
+    """The agent cannot do what it was told."""
+
+
 def show(text: str) -> None:
     """Write to the terminal."""
     os.write(1, text.replace("\n", "\r\n").encode())
@@ -169,8 +173,8 @@ def do(keys: Keys, command: str) -> None:
         case "report":
             report("working", argument)
         case "fail":
-            report("failure", argument)
             show(f"failed: {argument}\n")
+            raise GaveUp(argument)
         case "pr":
             note("pull_request", argument)
             show(f"opened {argument}\n")
@@ -208,6 +212,8 @@ def take(keys: Keys, prompt: str) -> None:
         report("idle", "Interrupted by user")
     except Asked as question:
         report("idle", str(question), attention=True)
+    except GaveUp as reason:
+        report("failure", str(reason))
 
 
 def main() -> None:

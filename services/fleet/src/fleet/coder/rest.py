@@ -141,9 +141,11 @@ class Rest:
         """The error for an answer that is a refusal."""
         status = answer.status
         if status == 401 or (status == 403 and not _refusal(answer).message):
-            return self.peer.unusable("unauthorized", f"refuses our token (HTTP status {status})", status=status)
+            return self.peer.unusable(
+                "unauthorized", f"answers with HTTP status {status}: it refuses our token", status=status
+            )
         if status == 403:
-            why = f"refuses our token (HTTP status 403): {_refusal(answer).message[:_LONGEST].rstrip('.')}"
+            why = f"forbids it (HTTP status 403): {_refusal(answer).message[:_LONGEST].rstrip('.')}"
             return self.peer.unusable("unauthorized", why, status=status)
         if 300 <= status < 400:
             why = f"redirects (HTTP status {status}); PALLAS_CODER_URL has to be the address that it redirects to"

@@ -1,5 +1,6 @@
 """Finds work of agents that is no task yet, and makes it one, which is watched and can be stopped like any other."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.coder.client import Coder
@@ -7,6 +8,7 @@ from fleet.coder.model import Workspace
 from fleet.names import agent_name
 from fleet.running.requests import submit_task, task_request
 from fleet.storing.agents import Agents
+from fleet.terminal.agent_api import Said
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.fleet import FleetAgent, FleetTask, TaskSource
 from pallas_contracts.ids import child_id
@@ -19,6 +21,12 @@ def summary_of(text: str) -> str:
     """The first line of a description, in at most `LONGEST_SUMMARY` characters."""
     first = next((it.strip() for it in text.splitlines() if it.strip()), "")
     return first if len(first) <= LONGEST_SUMMARY else f"{first[: LONGEST_SUMMARY - 1]}…"
+
+
+def prompt_of(task: FleetTask, said: Iterable[Said], after: int) -> Said | None:
+    """The message behind `after` that is the prompt of a task, of which only the summary is known."""
+    typed = (it for it in said if it.role == "user" and it.id > after)
+    return next((it for it in typed if summary_of(it.text) == task.summary), None)
 
 
 @dataclass(frozen=True)

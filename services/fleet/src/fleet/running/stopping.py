@@ -6,20 +6,26 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fleet.coder.client import Coder
+from fleet.running.finding import prompt_of
 from fleet.running.interrupting import Interrupted, interrupt
 from fleet.running.requests import task_ref
 from fleet.storing.agents import Agents
 from fleet.storing.ending import FINAL, End, Ending
+from fleet.terminal.agent_api import Said
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import claim_state, request_cancel
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import first_cancel
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.turns import CancelRequested
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
+
+_LOOK_SECONDS = 1.0
+"""Seconds for which the end of a task waits for what its terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,28 @@ class StopTask:
         state = await claim_state(self.bus, ref)
         cancelled = isinstance(state.claim, CancelRequested)
         agent = await self._interrupt(entry, ref.turn_id, coming=True)
+        prompt = await self._unrecorded(entry, entry.task)
         if not cancelled:
             end = End("failed", "the task's turn has failed; the log has the reason")
-        elif agent.by_itself and entry.task.status == "running":
+        elif agent.by_itself and (prompt is not None or entry.task.status == "running"):
             end = End("completed")
         else:
             end = End("stopped", agent.goes_on)
+        if prompt is not None:
+            end = replace(end, began=prompt.at, message=prompt.id, heard=prompt.id)
         await self.ending.end(entry.name, ref.turn_id, end)
+
+    async def _unrecorded(self, entry: FleetAgent, task: FleetTask) -> Said | None:
+        """The prompt of a task whose process was stopped while it typed it, if the terminal has taken it."""
+        if task.status != "pending":
+            return None
+        with suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                workspace = await self.coder.workspace(entry.workspace_id)
+                terminal = self.coder.terminal(workspace) if workspace is not None and workspace.running else None
+                if terminal is not None:
+                    return prompt_of(task, await terminal.messages(), entry.heard)
+        return None
 
     async def _interrupt(self, entry: FleetAgent, turn_id: str, *, coming: bool) -> Interrupted:
         found = await interrupt(self.coder, entry.workspace_id, lambda: self._runs(turn_id), coming=coming)

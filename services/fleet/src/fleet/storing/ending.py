@@ -1,6 +1,7 @@
 """The end of a task: decided once, then written to the history, and only then is the agent free."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from fleet.storing.agents import Agents
@@ -14,12 +15,17 @@ FINAL = frozenset({"completed", "failed", "stopped"})
 
 @dataclass(frozen=True)
 class End:
-    """How a task ended. `heard` is the id of the newest message of the conversation, if it is known."""
+    """How a task ended. `heard` is the id of the newest message of the conversation, if it is known.
+
+    `began` and `message` are when its prompt was typed and the id of its message, if that was not recorded before.
+    """
 
     status: Literal["completed", "failed", "stopped"]
     reason: str | None = None
     asks: str | None = None
     heard: int | None = None
+    began: datetime | None = None
+    message: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,15 @@ class Ending:
 def _decided(entry: FleetAgent | None, turn_id: str, end: End) -> FleetAgent | None:
     if entry is None or (task := entry.task) is None or task.turn_id != turn_id or task.status in FINAL:
         return entry
-    ended = task.model_copy(
-        update={
-            "status": end.status,
-            "completed_at": utc_now(),
-            "reason": end.reason and line(end.reason),
-            "asks": end.asks and line(end.asks),
-        }
-    )
-    heard = entry.heard if end.heard is None else max(entry.heard, end.heard)
+    now = utc_now()
+    update = {
+        "status": end.status,
+        "completed_at": now,
+        "reason": end.reason and line(end.reason),
+        "asks": end.asks and line(end.asks),
+    }
+    if task.started_at is None and end.began is not None:  # by the terminal's clock
+        update |= {"started_at": min(max(end.began, task.created_at), now), "message": end.message}
+    ended = task.model_copy(update=update)
+    heard = max(it for it in (entry.heard, end.heard, ended.message) if it is not None)
     return entry.model_copy(update={"task": ended, "heard": heard})

@@ -174,5 +174,7 @@ class Terminal:
 
 def _refused(peer: Peer, status: int) -> Unavailable:
     if status in (401, 403) or 300 <= status < 400:
-        return peer.unusable("unauthorized", f"is not open to our token (HTTP status {status})", status=status)
+        return peer.unusable(
+            "unauthorized", f"answers with HTTP status {status}: it is not open to our token", status=status
+        )
     return peer.unusable("status", f"answers with HTTP status {status}", status=status)

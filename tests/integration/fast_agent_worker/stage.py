@@ -14,7 +14,7 @@ from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.calls import Answer, call
 from tests.embedded import free_port
-from tests.integration.processes import Service, a_service
+from tests.integration.processes import STARTS_WITHIN, Service, a_service
 from tests.integration.real_parts import Front, a_gateway, until
 
 from pallas_cli.processes.fast_agent import fast_agent_python
@@ -97,7 +97,7 @@ async def a_worker_of(url: str, place: Path, folder: Path, name: str, **settings
     others["GATEWAY_URL"] = settings.get("gateway_urls", "http://127.0.0.1:9")
     given = {"teams": str(folder), "shadow_dir": str(place / "shadows"), **settings}
     async with a_service("fast_agent_worker", url, place, name, others, python=str(python()), **given) as worker:
-        await worker.ready()
+        await worker.ready(2 * STARTS_WITHIN)  # it imports fast-agent, and then all programs of the folder
         yield worker
 
 

@@ -1,7 +1,8 @@
 """A storm over the fleet: replicas are killed without a break, Coder is cut off for a while, the broker restarts once.
 
 Callers give each agent task after task. One whose start is refused asks again: what was refused has not been typed. So
-in the end each prompt was typed once, and each task has one outcome in the log and one place in the history.
+in the end each prompt was typed once, and each task has one outcome in the log and one place in the history. As a
+gateway does, the storm naks calls whose replica is lost.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from tests.chaos.parts import Part
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import OWNED, until
+from tests.waiting import soon
 
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.retry import retry_while_unavailable
@@ -30,9 +32,10 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TASKS_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import child_id
-from pallas_contracts.turns import Result
+from pallas_contracts.turns import Claimed, Result, TurnOutcome
 from pallas_demo.coder import CoderStandIn, StandInSettings
 
 SPEC = "say ready"
@@ -91,6 +94,7 @@ class _Storm:
     replicas: list[Part]
     bus: Bus
     feeds: TurnFeeds
+    liveness: WorkerLiveness
     report: Callable[[str], None]
     kills: int = 0
     tries: list[Try] = field(default_factory=list[Try])
@@ -110,7 +114,8 @@ class _Storm:
 
     async def _outcome(self, followed: Followed) -> tuple[str | None, Any]:
         await retry_while_unavailable(lambda: submit(self.bus, followed.request), "call", deadline=None)
-        outcome = await followed.outcome(_PATIENCE)
+        with self.liveness.holding(followed.ref.turn_id) as taken:
+            outcome = await soon(_ended(followed, taken), _PATIENCE)
         if outcome.status != "completed":
             return f"{outcome.status}: {outcome.code}", None
         result = next(message for message in reversed(followed.messages) if isinstance(message, Result))
@@ -185,6 +190,17 @@ class _Storm:
         return left
 
 
+async def _ended(followed: Followed, taken: Callable[[Claimed], None]) -> TurnOutcome:
+    """Follow a call until it ends."""
+    async for message in followed.feed:
+        followed.messages.append(message)
+        if isinstance(message, Claimed):
+            taken(message)
+        if isinstance(message, TurnOutcome):
+            return message
+    raise AssertionError(f"it ended without an outcome: {followed.messages!r}")
+
+
 async def run_fleet(options: FleetOptions, folder: Path, report: Callable[[str], None]) -> FleetResult:
     """Run a storm and check what it left."""
     async with _storm(options, folder, report) as storm:
@@ -256,6 +272,7 @@ async def _storm(options: FleetOptions, folder: Path, report: Callable[[str], No
             CoderStandIn(settings) as coder,
             connect_when_possible(nats.url, GATEWAY, instance="storm") as bus,
             follow_turns(bus) as feeds,
+            watch_workers(bus) as liveness,
         ):
             await declare(bus, *OWNED)
             env = {
@@ -270,7 +287,7 @@ async def _storm(options: FleetOptions, folder: Path, report: Callable[[str], No
                 for each in replicas:
                     each.start()
                 await asyncio.gather(*(each.ready() for each in replicas))
-                yield _Storm(options, nats, coder, replicas, bus, feeds, report)
+                yield _Storm(options, nats, coder, replicas, bus, feeds, liveness, report)
             finally:
                 for each in replicas:
                     each.close()

@@ -31,7 +31,8 @@ _NEW = "not connected yet"
 _LOST = "its process has ended"
 _LOOKS = 1.0
 """Seconds between two looks at which servers are missing."""
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 30.0
+"""Seconds between two attempts to connect a server: they double with each failure."""
 _QUICK = 1.0
 """Seconds. A turn waits for a server that was away if the last attempt failed in less."""
 _SIGNS: Mapping[str, str] = {
@@ -45,17 +46,20 @@ _SIGNS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _Server:
-    """What is known of a server. `error` is why its tools are missing; None: they are there."""
+    """What is known of a server. `error` is why its tools are missing; None: they are there.
+
+    `pause` is how many seconds are between the last failure and the next attempt; 0: it has not failed.
+    """
 
     error: str | None = _NEW
-    failures: int = 0
+    pause: float = 0.0
     failed_at: float = 0.0
     took: float = 0.0
     attempt: asyncio.Task[None] | None = None
 
     def may_try(self, pause: float) -> bool:
         """Whether that many seconds have passed since the last failure."""
-        return not self.failures or time.monotonic() - self.failed_at >= pause
+        return not self.pause or time.monotonic() - self.failed_at >= pause
 
 
 class Connections:
@@ -117,7 +121,7 @@ class Connections:
             self._entered.set()
             while not self._ended.is_set():
                 for name, server in self.servers.items():
-                    self._attempt(name, min(2.0**server.failures, _LONGEST_PAUSE))
+                    self._attempt(name, server.pause)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOKS):
                         await self._ended.wait()
@@ -149,9 +153,9 @@ class Connections:
                 self._failed(name, server, _reason(error))
                 server.took = time.monotonic() - began
             else:
-                if server.failures or server.error is None:
+                if server.pause or server.error is None:
                     log.info("a server is connected again", extra={"agent": self.agent, "server": name})
-                server.error, server.failures, server.took = None, 0, 0.0
+                server.error, server.pause, server.took = None, 0.0, 0.0
             finally:
                 server.attempt = None
 
@@ -159,7 +163,8 @@ class Connections:
         if server.error != reason:
             facts = {"agent": self.agent, "server": name, "reason": reason}
             log.warning("agent runs without a server's tools; it is tried again", extra=facts)
-        server.error, server.failures, server.failed_at = reason, server.failures + 1, time.monotonic()
+        server.error, server.failed_at = reason, time.monotonic()
+        server.pause = min(max(2 * server.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
 
 
 def _reason(error: Exception) -> str:

@@ -53,6 +53,7 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path) -> None:
 
 def test_ingesting_needs_the_password_of_the_admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALLAS_ADMIN_PASSWORD", raising=False)
+    monkeypatch.chdir(tmp_path)  # `make up` keeps the password in the folder of the project
     result = CliRunner().invoke(main.commands, ["libraries", "ingest", str(tmp_path), "--library", "x"])
     assert isinstance(result.exception, Refused)
     assert "PALLAS_ADMIN_PASSWORD" in result.exception.lines[0]

@@ -12,7 +12,7 @@ from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 
 from pallas_postgres import engine as module
-from pallas_postgres.engine import autocommit, open_engine, reading
+from pallas_postgres.engine import fetch, open_engine, reading
 
 
 @pytest.fixture
@@ -25,8 +25,7 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 async def _backend(engine: AsyncEngine) -> int:
     """The process of Postgres that serves the connection."""
-    async with autocommit(engine) as connection:
-        return await connection.scalar(text("select pg_backend_pid()")) or 0
+    return (await fetch(engine, text("select pg_backend_pid()")))[0].pg_backend_pid
 
 
 async def test_a_connection_that_was_idle_is_asked_before_it_is_used(

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_postgres.engine import autocommit, postgres_errors
+from pallas_postgres.engine import fetch, postgres_errors
 from workspaces.live.hub import Hub
 from workspaces.tables import Session
 
@@ -63,14 +63,12 @@ class Sessions:
         """The session of a cookie, which lives on from now."""
         if not token or len(token) > _LONGEST:
             return None
-        async with autocommit(self._engine) as connection:
-            found = (await connection.execute(_FOUND, {"of": digest_of(token)})).one_or_none()
-            if found is None:
-                return None
+        for found in await fetch(self._engine, _FOUND, {"of": digest_of(token)}):
             if found.expires_at < utc_now() + LIVES - PROLONGED_EVERY:
                 longer = update(Session).where(Session.digest == found.digest).values(expires_at=utc_now() + LIVES)
-                await connection.execute(longer)
-        return LoggedIn(found.digest, found.account, found.csrf)
+                await fetch(self._engine, longer.returning(Session.digest))
+            return LoggedIn(found.digest, found.account, found.csrf)
+        return None
 
     async def end(self, digest: str) -> None:
         """End a session."""

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
-from pallas_postgres.engine import autocommit
+from pallas_postgres.engine import fetch
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
@@ -61,9 +61,7 @@ class Targets:
         Raises:
             Unavailable: Postgres is not there.
         """
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(_ALL)).all()
-        return [agent for row in rows for agent in self._agents(row)]
+        return [agent for row in await fetch(self._engine, _ALL) for agent in self._agents(row)]
 
     async def target_of(self, instance_id: str, server_id: str) -> Target:
         """Where an agent is, and its bearer.
@@ -73,11 +71,10 @@ class Targets:
             PallasError: the instance's token cannot be read.
             Unavailable: Postgres is not there.
         """
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(_ONE, {"instance": instance_id})).one_or_none()
-        for agent in row.agents if row is not None else ():
-            if row is not None and agent["server_id"] == server_id:
-                return self.target_at(Address(agent["url"], row.agent_token_encrypted))
+        for row in await fetch(self._engine, _ONE, {"instance": instance_id}):
+            for agent in row.agents:
+                if agent["server_id"] == server_id:
+                    return self.target_at(Address(agent["url"], row.agent_token_encrypted))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
     def target_at(self, address: Address) -> Target:

@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, null, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, func, null, or_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
-from pallas_postgres.engine import autocommit, writing
+from pallas_postgres.engine import fetch, writing
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
-from workspaces.chat.locking import REPLY_TOLD, change_reply, changing, lock_conversation, telling
+from workspaces.chat.locking import change_reply, changing, lock_conversation, telling
 from workspaces.chat.model import Claim, Ending
-from workspaces.chat.views import IS_RUNNING, RUNNING, fields_of
+from workspaces.chat.reading import Changed
+from workspaces.chat.views import IS_RUNNING, RUNNING, fields_of, message_view
 from workspaces.tables import ChatMessage, Conversation
 
 _MINE = and_(
@@ -30,15 +31,25 @@ _LOCKED = select(Conversation.id).where(Conversation.id == bindparam("conversati
 
 
 def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
-    """End a reply, if it is `wanted`. Built once, since each reply needs it."""
+    """End a reply, if it is `wanted`. Built once, since each reply needs it.
+
+    `behind` is the revision of a reply that ran. While one runs, nothing else of its conversation changes, so this was
+    the conversation's newest revision. It is read from the locked row, since a renewal may change that meanwhile.
+    """
     locked = _LOCKED.cte("locked")
-    there = ChatMessage.id == bindparam("reply"), ChatMessage.conversation_id == locked.c.id
+    before = (
+        select(ChatMessage.id, case((IS_RUNNING, ChatMessage.revision)).label("behind"))
+        .where(ChatMessage.id == bindparam("reply"), ChatMessage.conversation_id == locked.c.id)
+        .with_for_update(of=ChatMessage, key_share=True)
+        .cte("before")
+    )
     new: dict[str, Any] = {
         name: bindparam(f"new_{name}") for name in ("status", "content", "error_code", "error", "turn_id")
     }
     over = dict.fromkeys(("owner", "leased_until", "progress", "question"), null())
-    changed = changing(*there, wanted, ended_at=func.now(), **new, **over)
-    return telling(changed.returning(*REPLY_TOLD).cte("changed"), answering=False)
+    changed = changing(ChatMessage.id == before.c.id, wanted, ended_at=func.now(), **new, **over)
+    ended = changed.returning(*ChatMessage.__table__.c, before.c.behind).cte("changed")
+    return telling(ended, answering=False).add_columns(*ended.c)
 
 
 _ANSWERED, _FAILED = _ending(_WAITS), _ending(_MINE)
@@ -51,8 +62,8 @@ class Concluding:
         self._engine = engine
         self._owner = owner
 
-    async def conclude(self, claim: Claim, ending: Ending) -> bool:
-        """Store how a reply has ended. False: that is not wanted any more.
+    async def conclude(self, claim: Claim, ending: Ending) -> Changed | None:
+        """Store how a reply has ended. None: that is not wanted any more.
 
         An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
         taken it over, or given it up. A failure counts only if this replica holds the reply.
@@ -70,8 +81,8 @@ class Concluding:
         }
         ended = _ANSWERED if ending.status == "answered" else _FAILED
         named = {"reply": claim.reply_id, "conversation": claim.conversation_id}
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(ended, {**named, **mine, **values})).one_or_none() is not None
+        rows = await fetch(self._engine, ended, {**named, **mine, **values})
+        return Changed((message_view(rows[0]),), rows[0].revision, behind=rows[0].behind) if rows else None
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
         """Store what the agent asks. Returns the answer if there is one already.

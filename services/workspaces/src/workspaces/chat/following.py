@@ -2,6 +2,9 @@
 
 The stream listens before it reads, and reads what has changed since the last revision it sent whenever it hears of a
 change. So whatever it hears twice, too late or not at all, the browser gets every message in its last state.
+
+Who changes a reply here tells it whole, with the revision behind which nothing else has changed. A stream that has sent
+that revision has missed nothing, so it need not read.
 """
 
 import json
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workspaces.answers import MessageView
-from workspaces.chat.reading import Reading
+from workspaces.chat.reading import Changed, Reading
 from workspaces.chat.runner import Runner
 from workspaces.chat.views import RUNNING, conversation_topic
 from workspaces.live.hub import ALL, RESYNC, WORK, Hub, Live
@@ -65,14 +68,17 @@ class Following:
                 yield _told(item.kind, item.data)
             elif item.kind == "message" or item.kind == RESYNC:
                 if item.kind == RESYNC or item.data["revision"] > sent.revision:
-                    async for told in self._changes(conversation_id, sent):
+                    async for told in self._changes(conversation_id, sent, item.data.get("changed")):
                         yield told
             elif item.topic == topic and not sent.is_over(item.data):
                 yield _told(item.kind, item.data)
 
-    async def _changes(self, conversation_id: str, sent: "Sent") -> AsyncGenerator[Told]:
-        """The messages that have changed since the last revision that was sent."""
-        changed = await self._reading.changed(conversation_id, sent.revision)
+    async def _changes(
+        self, conversation_id: str, sent: "Sent", changed: Changed | None = None
+    ) -> AsyncGenerator[Told]:
+        """The messages that have changed since the last revision that was sent. They are read unless that is given."""
+        if changed is None or changed.behind is None or changed.behind > sent.revision:
+            changed = await self._reading.changed(conversation_id, sent.revision)
         if changed.too_many:
             yield _told(RESYNC, {})
         for message in changed.messages:

@@ -23,7 +23,6 @@ from workspaces.tables import REVISIONS, ChatMessage, Conversation, Workspace
 
 _NEWEST = {"populate_existing": True, "synchronize_session": False}
 _LOCKED = select(Conversation).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
-REPLY_TOLD = ChatMessage.id, ChatMessage.conversation_id, ChatMessage.revision
 
 
 async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conversation:
@@ -94,8 +93,8 @@ def changing(*conditions: ColumnElement[bool], **values: Any) -> Update[ChatMess
 def telling(reply: CTE, *, answering: bool, title: Any = None) -> Select[None, None]:
     """Note in its conversation that a reply has changed, and tell browsers of both. No row: there is no such reply.
 
-    `reply` has at least the columns of `REPLY_TOLD`. A conversation without a title gets `title`. Its `updated_at`
-    grows with each change, since the clock is read behind the lock.
+    `reply` has the columns `id`, `conversation_id` and `revision`. A conversation without a title gets `title`. Its
+    `updated_at` grows with each change, since the clock is read behind the lock.
     """
     values: dict[str, Any] = {"updated_at": func.clock_timestamp()}
     if title is not None:

@@ -36,7 +36,7 @@ class Claim:
     """A reply that this replica calls an agent for. Nobody else writes it while `attempt` is its last one.
 
     `taken_over`: another replica has made this call, with this `key`. `answers` are those to the agent's questions, by
-    question. `address` is where the agent was just found; None: it is to be looked up.
+    question. `address` is where the agent was just found, and `arguments` what it is sent; None: that is to be read.
     """
 
     reply_id: str
@@ -50,6 +50,7 @@ class Claim:
     taken_over: bool = False
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     address: Address | None = None
+    arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, row: ChatMessage, *, taken_over: bool) -> Self:

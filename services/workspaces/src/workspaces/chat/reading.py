@@ -7,10 +7,11 @@ from sqlalchemy import Row, and_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_postgres.engine import autocommit, reading
+from pallas_postgres.engine import fetch, reading
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
-from workspaces.chat.views import RUNNING, conversation_view, message_view
+from workspaces.chat.views import RUNNING, conversation_topic, conversation_view, message_view
+from workspaces.live.hub import Live
 from workspaces.tables import ChatMessage, Conversation, Image
 
 _IMAGE = func.json_build_object("id", Image.id, "mime_type", Image.mime_type, "bytes", func.octet_length(Image.data))
@@ -25,14 +26,23 @@ MOST_CHANGED = 200
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Messages that have changed, by revision. `too_many`: these are not all, and `revision` is behind the others."""
+    """Messages that have changed, by revision. `too_many`: these are not all, and `revision` is behind the others.
+
+    They are all that has changed in the conversation since the revision `behind`; None: that is not known.
+    """
 
     messages: tuple[MessageView, ...]
     revision: int
     too_many: bool = False
+    behind: int | None = None
+
+    def told(self, conversation_id: str) -> Live:
+        """The same for streams of this replica, which need not read it."""
+        return Live(conversation_topic(conversation_id), "message", {"revision": self.revision, "changed": self})
 
 
 _BEHIND = and_(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.revision > bindparam("after"))
+_NEWEST = select(func.max(ChatMessage.revision)).where(_BEHIND)
 _CHANGED = _SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
 
 
@@ -65,32 +75,30 @@ class Reading:
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(_SHOWN.where(ChatMessage.id == message_id))).one_or_none()
-        return _view(row) if row is not None else None
+        rows = await fetch(self._engine, _SHOWN.where(ChatMessage.id == message_id))
+        return _view(rows[0]) if rows else None
 
     async def newest(self, conversation_id: str) -> int:
         """The newest revision in a conversation, 0 without messages."""
-        newest = select(func.max(ChatMessage.revision)).where(ChatMessage.conversation_id == conversation_id)
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(newest) or 0
+        return await self._newest({"conversation": conversation_id, "after": 0}) or 0
 
     async def changed(self, conversation_id: str, after: int) -> Changed:
         """The messages with a greater revision than `after`."""
         wanted = {"conversation": conversation_id, "after": after}
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(_CHANGED, wanted)).all()
-            if len(rows) > MOST_CHANGED:
-                newest = await connection.scalar(select(func.max(ChatMessage.revision)).where(_BEHIND), wanted)
-                return Changed((), newest or after, too_many=True)
+        rows = await fetch(self._engine, _CHANGED, wanted)
+        if len(rows) > MOST_CHANGED:
+            return Changed((), await self._newest(wanted) or after, too_many=True)
         return Changed(tuple(map(_view, rows)), rows[-1].revision if rows else after)
 
     async def running(self, conversation_id: str) -> MessageView | None:
         """The reply that an agent is being called for."""
         running = _SHOWN.where(ChatMessage.conversation_id == conversation_id, ChatMessage.status.in_(RUNNING))
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(running)).one_or_none()
-        return _view(row) if row is not None else None
+        rows = await fetch(self._engine, running)
+        return _view(rows[0]) if rows else None
+
+    async def _newest(self, wanted: dict[str, Any]) -> int | None:
+        [(newest,)] = await fetch(self._engine, _NEWEST, wanted)
+        return newest
 
 
 def _view(row: Row[Any]) -> MessageView:

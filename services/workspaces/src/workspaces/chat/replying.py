@@ -102,7 +102,9 @@ class Replying:
             CallFailed: it was not reached, or refused the call.
             Interrupted: it may have done the work, and cannot be asked for the answer.
         """
-        arguments = await with_postgres(lambda: read_arguments(self.engine, claim), "read the history")
+        arguments = claim.arguments
+        if arguments is None:
+            arguments = await with_postgres(lambda: read_arguments(self.engine, claim), "read the history")
         tries, called, keeps = Tries(), claim.taken_over, False
         while True:
             called_before = called

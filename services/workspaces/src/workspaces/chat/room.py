@@ -51,7 +51,7 @@ async def open_chat(
     replying = Replying(engine, agents, concluding)
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
-    sending = Sending(engine, owner, wellness, defaults, runner.start)
+    sending = Sending(engine, owner, wellness, defaults, runner.start, hub.tell_here)
     deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
     following = Following(reading, runner, hub)
     async with (

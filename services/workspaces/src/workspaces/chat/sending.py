@@ -1,25 +1,25 @@
 """Stores a message and the reply to it.
 
 First the conversation is read, without a lock, and what the agent will be sent of it is decided. Then one statement
-stores both messages if the conversation has not changed since; else all begins anew. What was decided is kept, too: a
-replica that takes the reply over must make the same call.
+stores both messages if the conversation has not changed since; else all begins anew. It also reads what the agent is
+sent. What was decided is kept, too: a replica that takes the reply over must make the same call.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
 
-from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import autocommit
+from pallas_postgres.engine import Rows
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
 from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
-from workspaces.chat.stored import entries_of, limits_of
+from workspaces.chat.stored import arguments_with, entries_of, limits_of
 from workspaces.chat.storing import begun, find_conversation, store_message
 from workspaces.chat.views import RUNNING
+from workspaces.live.hub import Live
 from workspaces.stored_settings import settings_of
 
 LONGEST_TEXT = 200_000
@@ -27,7 +27,7 @@ LONGEST_TEXT = 200_000
 
 
 class Sending:
-    """Stores messages. `start` begins with a reply that was stored."""
+    """Stores messages. `start` begins with a reply that was stored, `tell` tells the streams of this replica."""
 
     def __init__(
         self,
@@ -36,12 +36,14 @@ class Sending:
         wellness: Wellness,
         defaults: SettingsView,
         start: Callable[[Claim], None],
+        tell: Callable[[Live], None],
     ) -> None:
         self._engine = engine
         self._owner = owner
         self._wellness = wellness
         self._defaults = defaults
         self._start = start
+        self._tell = tell
 
     async def send(self, conversation_id: str, message: NewMessage) -> Sent:
         """Store a message and begin with the reply. The same message again changes nothing.
@@ -53,21 +55,21 @@ class Sending:
             Unavailable: the agent is not well (`agent_unhealthy`), or Postgres is not there.
             Conflict: an agent is answering (`answering`), or another conversation has the id (`id_taken`).
         """
-        async with autocommit(self._engine) as connection:
-            while found := await find_conversation(connection, conversation_id, message):
-                chosen, entries = self._choose(found, message), entries_of(found[0].entries)
-                if any(entry.status in RUNNING for entry in entries):
-                    raise answering()
-                limits = limits_of(settings_of(found[0].settings, self._defaults))
-                claim = _claim(conversation_id, message, chosen, entries, limits)
-                values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
-                reply = {"id": claim.reply_id, "seq": claim.seq, **values}
-                if await store_message(connection, found[0], message, reply):
-                    self._start(claim)
-                    break
+        while found := await find_conversation(self._engine, conversation_id, message):
+            chosen, entries = self._choose(found, message), entries_of(found[0].entries)
+            if any(entry.status in RUNNING for entry in entries):
+                raise answering()
+            limits = limits_of(settings_of(found[0].settings, self._defaults))
+            claim = _claim(conversation_id, message, chosen, entries, limits)
+            values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
+            reply = {"id": claim.reply_id, "seq": claim.seq, **values}
+            if (stored := await store_message(self._engine, found[0], message, reply)) is not None:
+                self._start(replace(claim, arguments=arguments_with(stored.lines, message, claim)))
+                self._tell(stored.changed.told(conversation_id))
+                break
         return sent_as(conversation_id, message.id, message.reply_id)
 
-    def _choose(self, found: Sequence[Row[*tuple[Any, ...]]], message: NewMessage) -> Chosen:
+    def _choose(self, found: Rows, message: NewMessage) -> Chosen:
         """The agent that can be called now."""
         chosen = the_agent([row for row in found if row.server_id is not None])
         must_see(chosen, len(message.pictures))

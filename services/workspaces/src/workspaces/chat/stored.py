@@ -25,10 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import autocommit
+from pallas_postgres.engine import fetch
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
-from workspaces.chat.model import Claim
+from workspaces.chat.model import Claim, NewMessage
 from workspaces.stored_settings import stored_settings
 from workspaces.tables import ChatMessage, Image
 
@@ -60,11 +60,9 @@ _SENT = and_(
     ChatMessage.conversation_id == bindparam("conversation"),
     ChatMessage.seq.between(bindparam("first"), bindparam("last")),
 )
-_LINES = (
-    select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content, _PICTURED)
-    .where(_SENT)
-    .order_by(ChatMessage.seq)
-)
+_OF_LINE = ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content
+_LINES = select(ChatMessage.id, *_OF_LINE, _PICTURED).where(_SENT).order_by(ChatMessage.seq)
+LINES = select(func.json_agg(func.json_build_array(_PICTURED.element, *_OF_LINE))).where(_SENT).scalar_subquery()
 """Built once, since each message needs them."""
 NO_IMAGE = "[image]"
 """What stands for an image that is not sent again."""
@@ -109,17 +107,24 @@ async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     wanted = {"conversation": claim.conversation_id, "first": claim.plan.first, "last": asked}
     with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
     picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
-    async with autocommit(engine) as connection:  # images never change
-        rows = (await connection.execute(_LINES, wanted)).all()
-        lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
-        if any(row.pictured for row in rows):
-            pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
-            for row in await connection.execute(pictures, wanted):
-                lines[row.message_id].pictures.append((row.mime_type, row.data))
+    rows = await fetch(engine, _LINES, wanted)
+    lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
+    if any(row.pictured for row in rows):  # images never change
+        pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
+        for row in await fetch(engine, pictures, wanted):
+            lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):
         return await asyncio.to_thread(arguments_of, found, claim)
     return arguments_of(found, claim)
+
+
+def arguments_with(found: list[Any] | None, asked: NewMessage, claim: Claim) -> dict[str, Any] | None:
+    """The same from what `LINES` has found before the message `asked`. None: there are images, which it leaves out."""
+    if asked.pictures or any(pictured for pictured, *_ in found or ()):
+        return None
+    before = sorted((Line(*line) for _, *line in found or ()), key=lambda line: line.seq)
+    return arguments_of([*before, Line(claim.seq - 1, "user", "answered", asked.text)], claim)
 
 
 def arguments_of(lines: Sequence[Line], claim: Claim) -> dict[str, Any]:

@@ -3,21 +3,26 @@
 The second one stores nothing if the conversation has changed since it was read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
 from sqlalchemy import ColumnElement, Row, bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
+from pallas_postgres.engine import Rows, fetch
+from workspaces.answers import MessageView
 from workspaces.chat.choosing import ATTACHED, Chosen
 from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Plan
-from workspaces.chat.locking import REPLY_TOLD, telling, unknown_conversation
+from workspaces.chat.locking import telling, unknown_conversation
 from workspaces.chat.model import LEASE, NewMessage
-from workspaces.chat.stored import newest
+from workspaces.chat.reading import Changed
+from workspaces.chat.stored import LINES, newest
+from workspaces.chat.views import message_view
 from workspaces.live.hub import quoted
 from workspaces.stored_settings import STORED_SETTINGS
 from workspaces.tables import Assignment, ChatMessage, Conversation, Image, Workspace
@@ -28,6 +33,9 @@ def _new(column: Any, name: str | None = None) -> ColumnElement[Any]:
     return bindparam(f"new_{name or column.key}", type_=column.type)
 
 
+_NEWEST = select(func.coalesce(func.max(ChatMessage.revision), 0)).where(
+    ChatMessage.conversation_id == bindparam("conversation")
+)
 _WITH_THIS_ID = select(ChatMessage.conversation_id).where(ChatMessage.id == bindparam("message"))
 _AGENTS = ATTACHED.subquery("agents")
 _FOUND = (
@@ -38,6 +46,7 @@ _FOUND = (
         _WITH_THIS_ID.scalar_subquery().label("stored"),
         STORED_SETTINGS.scalar_subquery().label("settings"),
         newest(_AGENTS.c.vision, _AGENTS).label("entries"),
+        _NEWEST.scalar_subquery().label("newest"),
         *_AGENTS.c,
     )
     .outerjoin(_AGENTS, _AGENTS.c.workspace_id == Conversation.workspace_id)
@@ -72,7 +81,7 @@ _ASKED = (
         ),
     )
     .on_conflict_do_nothing(index_elements=[ChatMessage.id])
-    .returning(ChatMessage.id, ChatMessage.conversation_id)
+    .returning(ChatMessage.id, ChatMessage.conversation_id, ChatMessage.revision, ChatMessage.created_at)
     .cte("asked")
 )
 _OF_REPLY = (
@@ -90,10 +99,14 @@ _REPLY = (
             *(_new(ChatMessage.__table__.c[name]) for name in _OF_REPLY),
         ),
     )
-    .returning(*REPLY_TOLD)
+    .returning(*ChatMessage.__table__.c)
     .cte("reply")
 )
-_NEW = telling(_REPLY, answering=True, title=bindparam("title"))
+_NEW = telling(_REPLY, answering=True, title=bindparam("title")).add_columns(
+    *_REPLY.c,
+    LINES.label("lines"),
+    *(select(column).scalar_subquery().label(f"asked_{column.key}") for column in _ASKED.c),
+)
 _OF_PICTURE = Image.id, Image.mime_type, Image.data
 _PICTURES = (
     func.unnest(*(bindparam(f"picture_{column.key}", type_=ARRAY(column.type)) for column in _OF_PICTURE))
@@ -110,9 +123,15 @@ _NEW_WITH_PICTURES = _NEW.add_cte(_STORE_PICTURES.cte("pictures"))
 """Statements that store a message. They select no row if it is stored already, or something has changed."""
 
 
-async def find_conversation(
-    connection: AsyncConnection, conversation_id: str, message: NewMessage
-) -> Sequence[Row[*tuple[Any, ...]]] | None:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was stored, and what `LINES` has found before it."""
+
+    changed: Changed
+    lines: list[Any] | None
+
+
+async def find_conversation(engine: AsyncEngine, conversation_id: str, message: NewMessage) -> Rows | None:
     """The conversation, once for each agent that the sender may mean; None: the message is stored already.
 
     Raises:
@@ -121,7 +140,7 @@ async def find_conversation(
     """
     wanted = {"server": message.wanted.server_id, "instance": message.wanted.instance_id}
     named = {"message": message.id, "conversation": conversation_id}
-    found = (await connection.execute(_FOUND, {**named, **wanted})).all()
+    found = await fetch(engine, _FOUND, {**named, **wanted})
     if not found:
         raise unknown_conversation()
     if found[0].stored is None:
@@ -132,14 +151,33 @@ async def find_conversation(
 
 
 async def store_message(
-    connection: AsyncConnection, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
-) -> bool:
-    """Store a message, and its reply with these values. False: the conversation has changed since it was found."""
+    engine: AsyncEngine, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
+) -> Stored | None:
+    """Store a message, and its reply with these values. None: the conversation has changed since it was found."""
     there = {"workspace": found.workspace, "conversation": found.conversation, "seen": found.seen}
     asked = {"new_message": message.id, "new_content": message.text, "title": title_of(message.text)}
     row = {f"new_{name}": reply[name] for name in _OF_REPLY}
+    sent = {"first": reply["remembers_from"], "last": reply["seq"] - 2}
     statement, pictures = (_NEW_WITH_PICTURES, _pictures(message)) if message.pictures else (_NEW, {})
-    return (await connection.execute(statement, {**there, **asked, **row, **pictures})).one_or_none() is not None
+    rows = await fetch(engine, statement, {**there, **asked, **row, **sent, **pictures})
+    return _stored(rows[0], message, found.newest) if rows else None
+
+
+def _stored(row: Row[*tuple[Any, ...]], message: NewMessage, newest: int) -> Stored:
+    """The message and its reply, behind the `newest` revision, which a conversation without changes still has."""
+    asked = MessageView(
+        id=message.id,
+        conversation_id=row.conversation_id,
+        seq=row.seq - 1,
+        revision=row.asked_revision,
+        role="user",
+        content=message.text,
+        status="answered",
+        created_at=row.asked_created_at,
+        ended_at=None,
+    )
+    behind = newest if not message.pictures else None  # of which `asked` knows nothing
+    return Stored(Changed((asked, message_view(row)), row.revision, behind=behind), row.lines)
 
 
 def _pictures(message: NewMessage) -> dict[str, Any]:

@@ -58,11 +58,16 @@ class Hub:
 
     async def tell(self, topic: str, kind: str, data: dict[str, Any]) -> None:
         """Tell it to readers here at once, and to the other replicas soon; best effort."""
-        self._deliver(Live(topic, kind, data))
+        self.tell_here(Live(topic, kind, data))
         self._sending.append(_packed(self._origin, topic, kind, data))
         if len(self._sending) > MOST_WAITING:
             self._send_less(self._sending)
         self._some.set()
+
+    def tell_here(self, item: Live) -> None:
+        """Tell it to readers here only, at once. Its data need not be JSON."""
+        for reader in self._readers.get(item.topic, ()):
+            reader.put(item)
 
     @staticmethod
     async def tell_in(session: AsyncSession | AsyncConnection, topic: str, kind: str, data: dict[str, Any]) -> None:
@@ -171,11 +176,7 @@ class Hub:
     def _hear(self, _connection: asyncpg.Connection, _pid: int, _channel: str, payload: str) -> None:
         item = json.loads(payload)
         if item["origin"] != self._origin:
-            self._deliver(Live(item["topic"], item["kind"], item["data"]))
-
-    def _deliver(self, item: Live) -> None:
-        for reader in self._readers.get(item.topic, ()):
-            reader.put(item)
+            self.tell_here(Live(item["topic"], item["kind"], item["data"]))
 
     def _all_readers(self) -> set[Backlog[Live]]:
         return {reader for readers in self._readers.values() for reader in readers}

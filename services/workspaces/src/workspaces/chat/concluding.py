@@ -13,7 +13,8 @@ from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, changing, lock_conversation, telling
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.reading import Changed
-from workspaces.chat.views import IS_RUNNING, RUNNING, fields_of, message_view
+from workspaces.chat.views import IS_RUNNING, RUNNING, conversation_topic, fields_of, message_view
+from workspaces.live.hub import Hub
 from workspaces.tables import ChatMessage, Conversation
 
 _MINE = and_(
@@ -58,12 +59,13 @@ _ANSWERED, _FAILED = _ending(_WAITS), _ending(_MINE)
 class Concluding:
     """Writes replies of the replica `owner`."""
 
-    def __init__(self, engine: AsyncEngine, owner: str) -> None:
+    def __init__(self, engine: AsyncEngine, owner: str, hub: Hub) -> None:
         self._engine = engine
         self._owner = owner
+        self._hub = hub
 
-    async def conclude(self, claim: Claim, ending: Ending) -> Changed | None:
-        """Store how a reply has ended. None: that is not wanted any more.
+    async def conclude(self, claim: Claim, ending: Ending) -> bool:
+        """Store how a reply has ended. False: that is not wanted any more.
 
         An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
         taken it over, or given it up. A failure counts only if this replica holds the reply.
@@ -81,8 +83,11 @@ class Concluding:
         }
         ended = _ANSWERED if ending.status == "answered" else _FAILED
         named = {"reply": claim.reply_id, "conversation": claim.conversation_id}
-        rows = await fetch(self._engine, ended, {**named, **mine, **values})
-        return Changed((message_view(rows[0]),), rows[0].revision, behind=rows[0].behind) if rows else None
+        with self._hub.telling_first(conversation_topic(claim.conversation_id)):
+            rows = await fetch(self._engine, ended, {**named, **mine, **values})
+            for row in rows:
+                self._hub.tell_here(Changed((message_view(row),), row.revision, behind=row.behind).told())
+        return bool(rows)
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
         """Store what the agent asks. Returns the answer if there is one already.

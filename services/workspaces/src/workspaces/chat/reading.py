@@ -36,9 +36,10 @@ class Changed:
     too_many: bool = False
     behind: int | None = None
 
-    def told(self, conversation_id: str) -> Live:
+    def told(self) -> Live:
         """The same for streams of this replica, which need not read it."""
-        return Live(conversation_topic(conversation_id), "message", {"revision": self.revision, "changed": self})
+        topic = conversation_topic(self.messages[-1].conversation_id)
+        return Live(topic, "message", {"revision": self.revision, "changed": self})
 
 
 _BEHIND = and_(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.revision > bindparam("after"))

@@ -47,11 +47,11 @@ async def open_chat(
 ) -> AsyncGenerator[Chat]:
     """The chat of this replica, whose replies run inside the block. `runner.stop` hands them over before it ends."""
     owner = f"{process.instance}-{uuid.uuid4().hex[:8]}"
-    concluding = Concluding(engine, owner)
+    concluding = Concluding(engine, owner, hub)
     replying = Replying(engine, agents, concluding)
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
-    sending = Sending(engine, owner, wellness, defaults, runner.start, hub.tell_here)
+    sending = Sending(engine, owner, wellness, defaults, runner.start, hub)
     deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
     following = Following(reading, runner, hub)
     async with (

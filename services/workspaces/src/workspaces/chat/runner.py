@@ -144,11 +144,9 @@ class Runner:
             log.error("a reply failed for a reason that is a bug", exc_info=ending, extra=extra)
             ending = Ending("failed", error_code="internal", error="An internal error has ended this reply.")
         claim = held.claim
-        changed = await with_postgres(lambda: self._concluding.conclude(claim, ending), "store an answer")
-        if changed is not None:
-            self._hub.tell_here(changed.told(claim.conversation_id))
+        stored = await with_postgres(lambda: self._concluding.conclude(claim, ending), "store an answer")
+        if stored:
             self._metrics.replies.labels(ending.status).inc()
-        stored = changed is not None
         facts = {"reply": claim.reply_id, "status": ending.status, "reason": ending.error_code, "stored": stored}
         log.info("reply ended", extra={**facts, "turn": ending.turn_id, "attempt": claim.attempt})
 

@@ -18,8 +18,8 @@ from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
 from workspaces.chat.stored import arguments_with, entries_of, limits_of
 from workspaces.chat.storing import begun, find_conversation, store_message
-from workspaces.chat.views import RUNNING
-from workspaces.live.hub import Live
+from workspaces.chat.views import RUNNING, conversation_topic
+from workspaces.live.hub import Hub
 from workspaces.stored_settings import settings_of
 
 LONGEST_TEXT = 200_000
@@ -27,7 +27,7 @@ LONGEST_TEXT = 200_000
 
 
 class Sending:
-    """Stores messages. `start` begins with a reply that was stored, `tell` tells the streams of this replica."""
+    """Stores messages. `start` begins with a reply that was stored."""
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class Sending:
         wellness: Wellness,
         defaults: SettingsView,
         start: Callable[[Claim], None],
-        tell: Callable[[Live], None],
+        hub: Hub,
     ) -> None:
         self._engine = engine
         self._owner = owner
         self._wellness = wellness
         self._defaults = defaults
         self._start = start
-        self._tell = tell
+        self._hub = hub
 
     async def send(self, conversation_id: str, message: NewMessage) -> Sent:
         """Store a message and begin with the reply. The same message again changes nothing.
@@ -63,10 +63,11 @@ class Sending:
             claim = _claim(conversation_id, message, chosen, entries, limits)
             values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
             reply = {"id": claim.reply_id, "seq": claim.seq, **values}
-            if (stored := await store_message(self._engine, found[0], message, reply)) is not None:
-                self._start(replace(claim, arguments=arguments_with(stored.lines, message, claim)))
-                self._tell(stored.changed.told(conversation_id))
-                break
+            with self._hub.telling_first(conversation_topic(conversation_id)):
+                if (stored := await store_message(self._engine, found[0], message, reply)) is not None:
+                    self._start(replace(claim, arguments=arguments_with(stored.lines, message, claim)))
+                    self._hub.tell_here(stored.changed.told())
+                    break
         return sent_as(conversation_id, message.id, message.reply_id)
 
     def _choose(self, found: Rows, message: NewMessage) -> Chosen:

@@ -9,8 +9,8 @@ import json
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -50,6 +50,7 @@ class Hub:
         self._url = url
         self._origin = uuid.uuid4().hex
         self._readers = dict[str, set[Backlog[Live]]]()
+        self._heard_later = dict[str, list[Live]]()
         self._sending = deque[str]()
         self._some = asyncio.Event()
         self._closed = False
@@ -68,6 +69,19 @@ class Hub:
         """Tell it to readers here only, at once. Its data need not be JSON."""
         for reader in self._readers.get(item.topic, ()):
             reader.put(item)
+
+    @contextmanager
+    def telling_first(self, topic: str) -> Generator[None]:
+        """Whoever makes a change in the block tells it here. What others tell of the topic is heard behind that."""
+        first = topic not in self._heard_later
+        later = self._heard_later.setdefault(topic, [])
+        try:
+            yield
+        finally:
+            if first:
+                del self._heard_later[topic]
+                for item in later:
+                    self.tell_here(item)
 
     @staticmethod
     async def tell_in(session: AsyncSession | AsyncConnection, topic: str, kind: str, data: dict[str, Any]) -> None:
@@ -176,7 +190,9 @@ class Hub:
     def _hear(self, _connection: asyncpg.Connection, _pid: int, _channel: str, payload: str) -> None:
         item = json.loads(payload)
         if item["origin"] != self._origin:
-            self.tell_here(Live(item["topic"], item["kind"], item["data"]))
+            live = Live(item["topic"], item["kind"], item["data"])
+            later = self._heard_later.get(live.topic)
+            self.tell_here(live) if later is None else later.append(live)
 
     def _all_readers(self) -> set[Backlog[Live]]:
         return {reader for readers in self._readers.values() for reader in readers}

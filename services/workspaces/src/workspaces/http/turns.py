@@ -1,18 +1,18 @@
 """Routes of turns: the list, one turn as a waterfall, executing it again, two side by side, and what happens live."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, override
 
 from fastapi import APIRouter, Depends, Path, Query
-from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, field_validator
 
 from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State
 from pallas_contracts.ids import Token
 from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnView
+from workspaces.http.event_stream import EventStream, event_of
 from workspaces.http.fields import Body
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
@@ -23,7 +23,6 @@ from workspaces.turns.log import TurnLog
 MOST_TURNS = 200
 _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-_RESYNC = ServerSentEvent(event="resync", data={})
 
 type TurnName = Annotated[Token, Path(description="Id of a turn")]
 
@@ -94,14 +93,17 @@ def turns_router(parts: Parts) -> APIRouter:
         """List turns, the latest first: those that wait or run by their request, others by their end."""
         return await log.page(wanted.filter(), limit=wanted.limit)
 
-    @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(at_hand)])
-    async def follow_turns(wanted: Annotated[Wanted, Query()]) -> AsyncIterator[ServerSentEvent]:
-        """Turns as they change (`turn`), from `ready` on. `resync`: load the list again. `bye`: connect again."""
+    async def events(wanted: Wanted) -> AsyncGenerator[bytes]:
         async with live.follow(wanted.filter(), parts.stopping) as lines:
-            yield ServerSentEvent(event="ready", data={})
+            yield event_of("ready")
             async for line in lines:
-                yield ServerSentEvent(event="turn", data=line) if line is not None else _RESYNC
-        yield ServerSentEvent(event="bye", data={})
+                yield event_of("turn", line.model_dump_json()) if line is not None else event_of("resync")
+        yield event_of("bye")
+
+    @router.get("/events", response_class=EventStream, dependencies=[Depends(at_hand)])
+    async def follow_turns(wanted: Annotated[Wanted, Query()]) -> EventStream:
+        """Turns as they change (`turn`), from `ready` on. `resync`: load the list again. `bye`: connect again."""
+        return EventStream(events(wanted))
 
     @router.get("/models")
     async def list_models() -> TurnModels:

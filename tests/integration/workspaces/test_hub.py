@@ -68,6 +68,21 @@ async def test_what_is_told_in_a_transaction_is_heard_everywhere_when_it_is_comm
             assert await next_of(items) == Live(WORK, "hooks", {"id": "1"})
 
 
+async def test_what_others_tell_is_heard_behind_what_the_maker_of_a_change_tells_here(hubs: tuple[Hub, Hub]) -> None:
+    one, other = hubs
+    topic, own = "conversation:1", Live("conversation:1", "message", {"revision": 1})
+    async with one.subscribe(topic) as items, one.subscribe(ALL) as others:
+        with one.telling_first(topic):
+            await other.tell(topic, "notified", {})
+            await other.tell(ALL, "behind", {})
+            assert (await next_of(others)).kind == "behind"  # so the first one has arrived, too
+            with one.telling_first(topic):
+                one.tell_here(own)
+        assert [await next_of(items), (await next_of(items)).kind] == [own, "notified"]
+        await other.tell(topic, "later", {})
+        assert (await next_of(items)).kind == "later"
+
+
 async def test_instead_of_what_is_too_long_others_are_told_to_read_again(hubs: tuple[Hub, Hub]) -> None:
     async with hubs[0].subscribe(ALL) as here, hubs[1].subscribe(ALL) as there:
         long = {"text": "ä" * (LONGEST // 2)}

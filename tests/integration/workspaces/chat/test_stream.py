@@ -11,7 +11,7 @@ from tests.waiting import soon
 from tests.workspaces_world.agent import Agent
 
 from pallas_postgres.engine import writing
-from workspaces.answers import ConversationView
+from workspaces.answers import ConversationView, MessageView
 from workspaces.chat import reading
 from workspaces.chat.locking import lock_conversation
 from workspaces.tables import REVISIONS, ChatMessage
@@ -111,6 +111,30 @@ async def test_revisions_are_in_the_order_of_commits(lab: Lab, talk: Talk, harpe
         await stream.until("message", id=sent["reply_id"], status="cancelled")
         changed = [(one["id"], one["status"]) for one in stream.of("message")]
         assert changed == [(sent["message_id"], "answered"), (sent["reply_id"], "cancelled")]
+
+
+async def test_a_stream_takes_what_it_is_told_only_if_it_has_missed_nothing(
+    lab: Lab, talk: Talk, harper: Agent
+) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        await (await harper.next()).answer("stored")
+        await stream.until("message", id=sent["reply_id"], status="answered")
+        shown = {one["id"]: one for one in stream.of("message")}
+        assert list(shown.values()) == (await talk.page())["messages"]
+        reply = MessageView.model_validate(shown[sent["reply_id"]])
+        told, newest = len(stream.of("message")), reply.revision
+
+        def tell(content: str, revision: int, behind: int | None) -> None:
+            message = reply.model_copy(update={"content": content, "revision": revision})
+            lab.service.parts.hub.tell_here(reading.Changed((message,), revision, behind=behind).told())
+
+        tell("behind one that was missed", newest + 2, newest + 1)
+        tell("behind an unknown one", newest + 3, None)
+        tell("an old one", newest, newest - 1)
+        tell("the next one", newest + 4, newest)
+        await stream.until("message", content="the next one")
+        assert [one["content"] for one in stream.of("message")[told:]] == ["the next one"]
 
 
 async def test_who_has_missed_too_much_is_told_to_load_the_page(

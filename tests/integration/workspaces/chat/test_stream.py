@@ -155,7 +155,7 @@ async def test_other_tabs_hear_of_conversations(lab: Lab, talk: Talk, harper: Ag
         await talk.send("A question")
         await stream.until("conversation", id=talk.conversation, title="A question", answering=True)
         await (await harper.next()).answer("1")
-        told = await stream.until("conversation", id=talk.conversation, answering=False)
+        told = await stream.until("conversation", title="A question", answering=False)
         stored = (await talk.page())["conversation"]
         assert ConversationView.model_validate(told.data) == ConversationView.model_validate(stored)
         await talk.http.patch(f"{API}/conversations/{talk.conversation}", json={"title": "Another title"})

@@ -152,6 +152,11 @@ def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]
         ({"image": {"tag": "a b"}}, "image.tag"),
         ({"secrets": {"services": "My_Secret"}}, "secrets.services"),
         ({"workers": {"min": 20}}, "workers.min is 20, which is more than workers.max (10)"),
+        ({"image": {"registry": "https://registry.example.com"}}, "image.registry"),
+        ({"namespaces": {"keda": "KEDA"}}, "namespaces.keda"),
+        ({"urls": {"console": "https://pallas.example.com"}}, "urls.platform and urls.console are both"),
+        ({"broker": {"goMemoryLimit": "2GiB"}}, "broker.goMemoryLimit (2GiB) has to be nine tenths"),
+        ({"resources": {"nats": {"limits": {"memory": "1500Mi"}}}}, "resources.nats.limits.memory (1500Mi)"),
         ({"gateways": {"min": 9, "max": 3}}, "gateways.min is 9, which is more than gateways.max (3)"),
     ],
 )

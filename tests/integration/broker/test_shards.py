@@ -39,7 +39,9 @@ async def consumers(bus: Bus) -> set[str]:
     return {name.partition("__")[0] for name in names}
 
 
-async def test_a_team_is_moved_with_the_rights_of_each_service(alone: Guarded) -> None:
+async def test_a_team_is_moved_with_the_rights_of_each_service(
+    alone: Guarded, capsys: pytest.CaptureFixture[str]
+) -> None:
     alone.folder.write_users(read_workers([[path] for path in alone.teams.values()], {}), shards=2)
     alone.server.reload()
     async with AsyncExitStack() as stack:
@@ -51,7 +53,10 @@ async def test_a_team_is_moved_with_the_rights_of_each_service(alone: Guarded) -
         await enter(a_worker(alone.server.url, alone.teams[ALPHA], nats_seed=seed, log_shards="2"))
         client = await enter(front.client(ALPHA, "bench"))
         assert not (await client.call_tool("say", {"text": "before"})).is_error
+        await move_team(people, team="alhpa", shard=1, yes=True, as_json=True)
+        assert "No agent of alhpa is known" in capsys.readouterr().err
         await move_team(people, team=ALPHA, shard=1, yes=True, as_json=True)
+        assert "No agent" not in capsys.readouterr().err
 
         async def moved() -> bool:
             return front.gateway.calls.places.of(ALPHA).shard == 1

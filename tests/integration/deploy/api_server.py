@@ -76,6 +76,9 @@ class ApiServer:
         except ValidationError as error:
             return _failure(422, "Invalid", f"{key}: {error.message}")
         before = self.objects.get(key)
+        expected = wanted["metadata"].get("resourceVersion")
+        if expected is not None and (before is None or before["metadata"]["resourceVersion"] != expected):
+            return _failure(409, "Conflict", f"{key}: the object has been modified")
         about = before["metadata"] if before else {"uid": f"{len(self.written)}-{key[1]}", "resourceVersion": "0"}
         own = {name: about[name] for name in ("uid", "resourceVersion")}
         stored = wanted | {"metadata": wanted["metadata"] | own}

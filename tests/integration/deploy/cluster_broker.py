@@ -67,7 +67,8 @@ class Pod:
         command = container(pods(self.overlay)["nats"])["lifecycle"]["preStop"]["exec"]["command"]
         before = await asyncio.create_subprocess_exec(*(moved(word, self.here) for word in command), env=PATH)
         assert await before.wait() == 0
-        self.process.terminate()
+        with suppress(ProcessLookupError):  # it has ended by itself
+            self.process.terminate()
         assert await self.process.wait() == 0
         return asyncio.get_running_loop().time() - begin
 

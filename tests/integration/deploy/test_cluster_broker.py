@@ -117,6 +117,7 @@ async def test_a_broker_that_ends_sends_its_clients_to_another_one(
         bus.on_reconnect(has_moved)
         grace = pods("production")["nats"]["spec"]["terminationGracePeriodSeconds"]
         assert await running[0].end() < grace
+        assert "Closing existing clients" in (running[0].folder / "nats.log").read_text("utf-8")  # not all cut off
         async with asyncio.timeout(WITHIN):
             await moved.wait()
         await bus.flush()

@@ -109,6 +109,20 @@ async def test_a_new_team_is_shown_applied_and_removed_again(cluster: Cluster, t
     assert not of_red & set(cluster.server.objects)
 
 
+async def test_teams_that_are_applied_at_once_lose_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    teams = ("green", "blue")
+    folders = [a_team(tmp_path / team, team, "one") for team in teams]
+    await asyncio.gather(*(cluster.done("apply", each, "--only-teams", manifests=cluster.few) for each in folders))
+    kept = cluster.server.objects
+    monitored = container(kept["deployments", "health-monitor"]["spec"]["template"])["env"]
+    [paths] = [each["value"] for each in monitored if each["name"] == "PALLAS_TEAMS"]
+    for team in teams:
+        assert f"# agent-worker.{team}\n" in kept["configmaps", "broker-users"]["data"]["users.conf"]
+        assert f"/teams/{team}" in paths.split(":")
+    await cluster.done("apply", DEMO, "--prune", "--yes", manifests=cluster.few)
+    cluster.server.changes()
+
+
 async def test_the_jobs_of_a_version_before_are_removed(cluster: Cluster, tmp_path: Path) -> None:
     job = copy.deepcopy(of_kind("production", "Job")["workspaces-migrate"])
     container(job["spec"]["template"])["image"] += "-next"

@@ -129,7 +129,7 @@ def apply_all(planner: "Planner", yes: Yes = False, as_json: AsJson = False) -> 
         confirm(f"teams leave the cluster ({', '.join(plan.gone)})", yes=yes, as_json=as_json)
     done = list[str]()
     with shown("changing the cluster"):
-        for text in apply.carry_out(plan, only_teams=planner.only_teams):
+        for text in apply.carry_out(planner, plan):
             done += text.splitlines()
             print("" if as_json else text, end="", flush=True)
     if as_json:

@@ -6,10 +6,14 @@ from pallas_cli.k8s import kubectl
 from pallas_cli.k8s.hosted import slug_of
 from pallas_cli.k8s.objects import MIGRATION, TEAM
 from pallas_cli.k8s.plan import Plan, Planner
+from pallas_cli.refused import Refused
 
 _OF_A_TEAM = "scaledobject,deployment,poddisruptionbudget,configmap,secret"
 _DRAINED_WITHIN = 700.0
 """Seconds: longer than the grace period of a worker."""
+
+_TRIES = 20
+"""Of several that apply at once, one succeeds at each try."""
 
 
 def preview(planner: Planner) -> str:
@@ -19,15 +23,32 @@ def preview(planner: Planner) -> str:
     return gone + kubectl.diff(plan.objects)
 
 
-def carry_out(plan: Plan, *, only_teams: bool) -> Iterator[str]:
+def carry_out(planner: Planner, plan: Plan) -> Iterator[str]:
     """Change the cluster, and tell what is done.
 
-    Teams that leave do so first, since their workers need their users until they have ended.
+    Teams that leave do so first, since their workers need their users until they have ended. The broker's users are
+    last: if somebody else has changed them since they were read, all of it is planned and applied again.
+
+    Raises:
+        Refused: kubectl failed, or more teams would leave now.
     """
     for team in plan.gone:
         yield from _remove(team, plan)
-    yield kubectl.apply(plan.objects)
-    if not only_teams:
+    for _ in range(_TRIES):
+        *others, users = plan.objects
+        yield kubectl.apply(others)
+        try:
+            yield kubectl.apply([users])
+        except kubectl.Changed:
+            yield "somebody else has applied teams meanwhile: once again\n"
+            before, plan = plan, planner.plan()
+            if new := set(plan.gone).difference(before.gone):
+                raise Refused(f"teams were added meanwhile, and would leave: {', '.join(sorted(new))}") from None
+        else:
+            break
+    else:
+        raise Refused("others keep changing the teams of this cluster; run this again")
+    if not planner.only_teams:
         yield from _forget_old_migrations(plan)
 
 

@@ -78,13 +78,23 @@ def read_folders(folders: Sequence[Path], claims: Mapping[str, str]) -> list[Tea
 
 
 def _team(team: TeamFolder, claim: str | None) -> Team:
-    found = {path.relative_to(team.folder).as_posix(): path.read_bytes() for path in _shown(team.folder)}
+    shown = [path for path in _shown(team.folder) if claim is None or path.name in SECRETS_NAMES]
+    found = {path.relative_to(team.folder).as_posix(): _content(team, path) for path in shown}
     secrets = {path: text for path, text in found.items() if Path(path).name in SECRETS_NAMES}
     files = {path: text for path, text in found.items() if path not in secrets}
-    if claim is None:
-        _check_files(team.name, files)
+    _check_files(team.name, files)
     runtimes = {FAST_AGENT if agent.kind == kinds.FAST_AGENT else OWN for agent in team.agents.values()}
     return Team(team.name, tuple(team.agents), files, secrets, claim, tuple(sorted(runtimes)))
+
+
+def _content(team: TeamFolder, path: Path) -> bytes:
+    """The content of a file of the team: what a link leads to elsewhere is not the team's to publish."""
+    if not path.resolve().is_relative_to(team.folder.resolve()):
+        raise Refused(f"team {team.name}: {path} is a link out of its folder; put a copy there")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Refused(f"team {team.name}: cannot read {path}: {error.strerror}") from error
 
 
 def _items(paths: Iterable[str]) -> Object:
@@ -94,7 +104,10 @@ def _items(paths: Iterable[str]) -> Object:
 
 
 def _check_files(team: str, files: Mapping[str, bytes]) -> None:
+    keys: dict[str, str] = {}
     for path, content in files.items():
+        if (other := keys.setdefault(_key(path), path)) != path:
+            raise Refused(f"team {team}: {other!r} and {path!r} would be one file in a ConfigMap; rename one of them")
         if not _KEY.fullmatch(_key(path)):
             raise Refused(f"team {team}: no ConfigMap can hold a file of the name {path!r}")
         if _PRIVATE_KEY in content:

@@ -12,6 +12,8 @@ OWN, FAST_AGENT = "own", "fast-agent"
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 63 - len("agent-worker-")
+_LONGEST_FAST_NAME = _LONGEST_NAME - len("fast-")
+"""KEDA writes the name of a ScaledObject into a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,17 @@ def slug_of(team: str) -> str:
 
 
 def check_names(teams: Iterable[HostedTeam]) -> None:
-    """Check that objects of these teams have different names.
+    """Check that objects of these teams have different names, which are not too long.
 
     Raises:
-        Refused: two teams would share them.
+        Refused: two teams would share them, or one is too long.
     """
     names: dict[str, str] = {}
     for team in teams:
+        if FAST_AGENT in team.runtimes and len(team.slug) > _LONGEST_FAST_NAME:
+            raise Refused(
+                f"team {team.name!r} has agents of fast-agent: its name has at most {_LONGEST_FAST_NAME} letters"
+            )
         if (other := names.setdefault(team.slug, team.name)) != team.name:
             raise Refused(
                 f"teams {other!r} and {team.name!r} would both be named {team.slug!r} in Kubernetes; rename one of them"

@@ -21,6 +21,14 @@ _LOGGED = re.compile(r"[EWI]\d{4} \d\d:\d\d:")
 _AS_OWNER = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}", "--filename=-")
 
 
+_CHANGED = "the object has been modified"
+"""What the API server says of an object with a `resourceVersion` that is not the last."""
+
+
+class Changed(Refused):
+    """An object was changed since it was read."""
+
+
 def read_manifests(path: str, given: str) -> list[Object]:
     """The manifests of a kustomization (a folder), of a file, or those in `given` (`-`).
 
@@ -51,7 +59,11 @@ def names(kind: str, selector: str, namespace: str) -> list[str]:
 
 
 def apply(objects: Sequence[Object]) -> str:
-    """Apply the objects in their order, and return what kubectl says of each."""
+    """Apply the objects in their order, and return what kubectl says of each.
+
+    Raises:
+        Changed: one with a `resourceVersion` has another one now.
+    """
     return kubectl("apply", *_AS_OWNER, given=_written(objects))
 
 
@@ -78,7 +90,8 @@ def kubectl(*words: str, given: str = "", accepted: Sequence[int] = (0,)) -> str
     code, said, wrong = asyncio.run(_run(words, given.encode()))
     errors = [line for line in wrong.splitlines() if line.strip() and not line.startswith("Warning:")]
     if code not in accepted or (code and (errors or not said)):
-        raise Refused(f"kubectl {words[0]} failed:", *_told(errors or wrong.splitlines()))
+        kind = Changed if _CHANGED in wrong else Refused
+        raise kind(f"kubectl {words[0]} failed:", *_told(errors or wrong.splitlines()))
     return said
 
 

@@ -27,7 +27,11 @@ type Get = Callable[[str, str, str], Object | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The objects in the order in which they are applied. `gone` are the teams that leave the cluster."""
+    """The objects in the order in which they are applied. `gone` are the teams that leave the cluster.
+
+    The last object are the broker's users. All others follow from what these were in the cluster, so they name the
+    version that was read: nothing may have changed it since.
+    """
 
     namespace: str
     objects: list[Object]
@@ -62,13 +66,16 @@ class Planner:
         check_names(teams.values())
         seeds = {team.name: self._seed(team.name, namespace) for team in self.teams}
         keys = self._keys(before, seeds)
-        objects = [users_object(KnownUsers(keys, teams), namespace, shards=shards_of(self.manifests))]
+        users = users_object(KnownUsers(keys, teams), namespace, shards=shards_of(self.manifests))
+        if stored is not None:
+            users["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        objects = list[Object]()
         for team in self.teams:
             objects += [_seed_object(team.name, seeds[team.name], namespace), *team.objects(namespace)]
         applied = filter(self._applies, self.manifests)
         objects += stamped(applied, list(teams.values()), gateway_urls(self.manifests))
         gone = set(before.teams if before else ()) - teams.keys()
-        return Plan(namespace, _in_order(self._chosen(objects)), tuple(sorted(gone)))
+        return Plan(namespace, [*_in_order(self._chosen(objects)), users], tuple(sorted(gone)))
 
     def _namespace(self) -> str:
         found = {each["metadata"].get("namespace", "default") for each in self.manifests if _for_each_team(each)}

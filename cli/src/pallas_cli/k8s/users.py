@@ -30,9 +30,19 @@ class KnownUsers:
 
     @classmethod
     def of(cls, stored: Object) -> Self:
-        """What the ConfigMap says."""
-        state = json.loads(stored["data"][_STATE])
-        return cls(state["keys"], {name: _team(name, it) for name, it in state["teams"].items()})
+        """What the ConfigMap says.
+
+        Raises:
+            Refused: it was not made here.
+        """
+        try:
+            state = json.loads(stored["data"][_STATE])
+            return cls(state["keys"], {name: _team(name, it) for name, it in state["teams"].items()})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused(
+                f"the ConfigMap {NAME} of the cluster was not made by `pallas k8s`, or was changed: remove it, and "
+                "apply all teams with the folder of `make secrets` (--broker deploy)"
+            ) from error
 
     def public_keys(self, name: str) -> Iterable[str]:
         """The keys of a user."""

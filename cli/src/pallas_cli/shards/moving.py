@@ -30,7 +30,7 @@ async def move_team(bus: Bus, *, team: str, shard: int, yes: bool, as_json: bool
     """Have new turns of a team in another shard, after a question.
 
     Raises:
-        WrongUsage: there is no such shard or team.
+        WrongUsage: there is no such shard, or no team can have this name.
         Refused: the team cannot be moved, or not now.
     """
     _check(bus, team, shard)
@@ -46,7 +46,9 @@ async def move_team(bus: Bus, *, team: str, shard: int, yes: bool, as_json: bool
     if shard != place.shard:
         what = f"new turns of {team} are in shard {shard}, and those of shard {place.shard} end there"
         back = f"It can return to shard {place.shard} after {now + 2 * kept + _MARGIN:%Y-%m-%d}."
-        confirm(what, yes=yes, as_json=as_json, after=(back,))
+        known = await _agents_of(bus, team)
+        doubt = () if known else (f"No agent of {team} is known: it is a new team, or its name is wrong.",)
+        confirm(what, yes=yes, as_json=as_json, after=(back, *doubt))
     try:
         await put(bus, SHARDS, moved, after=position, team=team)
     except Conflict as error:
@@ -57,8 +59,11 @@ async def move_team(bus: Bus, *, team: str, shard: int, yes: bool, as_json: bool
 
 async def _forget(bus: Bus, team: str, shards: Iterable[int]) -> None:
     """Remove the consumers of a team in shards that have nothing of it any more. Its workers do not pull there."""
-    agents = [(it.team, it.agent) for it in (await snapshot(bus, AGENTS)).values() if it.team == team]
-    await delete_consumers(bus, agents, shards)
+    await delete_consumers(bus, await _agents_of(bus, team), shards)
+
+
+async def _agents_of(bus: Bus, team: str) -> list[tuple[str, str]]:
+    return [(it.team, it.agent) for it in (await snapshot(bus, AGENTS)).values() if it.team == team]
 
 
 def after_move(place: TeamShard, shard: int, now: datetime, kept: timedelta, queued: Mapping[int, int]) -> TeamShard:

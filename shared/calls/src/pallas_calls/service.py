@@ -228,7 +228,7 @@ class Calls:
                 self.feeds.close(found.feed)
                 raise
             self.metrics.turn_joined(request)
-            self._announce(request)
+            self._announce(found.request)  # with the shard in which the turn was found
         return found
 
     def _announce(self, request: TurnRequested) -> None:

@@ -73,6 +73,7 @@ def test_variables_that_only_pods_have_need_no_values(tmp_path: Path, monkeypatc
         ("red", {"big_txt": "x" * 1_100_000}, r"team red: its files have 11001\d\d bytes, .* big.txt \(1100000\)"),
         ("red", {"key_pem": KEY}, "team red: key.pem has a private key"),
         ("red", {"a file_txt": "x"}, "'a file.txt'"),
+        ("red", {"a__b_txt": "x", "a..b_txt": "x"}, "'a/b.txt' and 'a..b.txt' would be one file"),
         ("red_", {}, "team 'red_' cannot be named in Kubernetes"),
         ("r" * 60, {}, "cannot be named in Kubernetes: at most 50"),
     ],
@@ -82,6 +83,21 @@ def test_what_a_cluster_cannot_hold_is_refused_with_its_reason(
 ) -> None:
     with pytest.raises(Refused, match=reason):
         list(read(a_team(tmp_path / "folder", name, "one", **files))[0].objects("there"))
+
+
+def test_a_link_publishes_nothing_from_outside_of_the_folder(tmp_path: Path) -> None:
+    folder = a_team(tmp_path / "red", "red", "one", key="s3cret")
+    (folder / "key").rename(tmp_path / "key")
+    (folder / "link").symlink_to(tmp_path / "key")
+    with pytest.raises(Refused, match="link is a link out of its folder"):
+        read(folder)
+    assert read(folder, red="files")[0].secrets == {}
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("agents.yaml")
+    assert read(folder)[0].files["link"] == read(folder)[0].files["agents.yaml"]
+    (folder / "dangling").symlink_to("nothing")
+    with pytest.raises(Refused, match=r"cannot read .*dangling: No such file"):
+        read(folder)
 
 
 def test_a_large_folder_can_come_from_a_volume(tmp_path: Path) -> None:

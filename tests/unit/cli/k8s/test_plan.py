@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.unit.cli.k8s.manifests import a_team, manifests
 from pallas_bus.transport.access import public_key
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.k8s.folders import read_folders
+from pallas_cli.k8s.hosted import FAST_AGENT, HostedTeam, check_names
 from pallas_cli.k8s.plan import Plan, Planner
 from pallas_cli.k8s.stamp import fast_agent_image
 from pallas_cli.refused import Refused
@@ -25,13 +27,18 @@ class Cluster:
         self.objects = dict[Key, Any]()
 
     def get(self, kind: str, name: str, namespace: str) -> Any:
-        """An object that was applied before."""
+        """An object that was applied before, with its version."""
         assert namespace == "there"
-        return self.objects.get((kind, name))
+        found = deepcopy(self.objects.get((kind, name)))
+        if found is not None:
+            found["metadata"]["resourceVersion"] = "1"
+        return found
 
     def apply(self, plan: Plan) -> dict[Key, Any]:
         """Apply a plan; returns what has changed."""
-        wanted = {(each["kind"].lower(), each["metadata"]["name"]): each for each in plan.objects}
+        wanted = {(each["kind"].lower(), each["metadata"]["name"]): each for each in deepcopy(plan.objects)}
+        expected = wanted["configmap", "broker-users"]["metadata"].pop("resourceVersion", None)
+        assert expected == ("1" if self.objects else None)
         changed = {key: each for key, each in wanted.items() if self.objects.get(key) != each}
         self.objects |= changed
         return changed
@@ -176,8 +183,10 @@ def test_a_rotated_seed_reaches_the_cluster_and_the_old_one_stays_valid(
     assert set(before) < set(re.findall("nkey: (U[A-Z0-9]+)", cluster.users))
 
 
-def test_what_pods_mount_comes_before_the_pods(cluster: Cluster, red: Path) -> None:
-    kinds = [each["kind"] for each in cluster.plan(red).objects]
+def test_what_pods_mount_comes_before_the_pods_and_the_users_are_last(cluster: Cluster, red: Path) -> None:
+    *others, users = cluster.plan(red).objects
+    assert users["metadata"]["name"] == "broker-users"
+    kinds = [each["kind"] for each in others]
     assert kinds.index("Deployment") > max(n for n, kind in enumerate(kinds) if kind in ("ConfigMap", "Secret"))
 
 
@@ -207,6 +216,18 @@ def test_teams_whose_objects_would_share_names_are_refused(cluster: Cluster, red
     teams = [a_team(tmp_path / "a", "a_b", "one"), a_team(tmp_path / "b", "a-b", "two")]
     with pytest.raises(Refused, match="'a-b' and 'a_b'"):
         cluster.plan(*teams)
+
+
+def test_a_name_that_only_fits_without_fast_agent_is_refused_with_it() -> None:
+    check_names([HostedTeam("r" * 46, ("one",), {})])
+    with pytest.raises(Refused, match="at most 45 letters"):
+        check_names([HostedTeam("r" * 46, ("one",), {}, (FAST_AGENT,))])
+
+
+def test_users_that_somebody_else_has_made_are_not_taken_over(cluster: Cluster, red: Path) -> None:
+    cluster.objects["configmap", "broker-users"]["data"] = {"users.conf": "accounts: {}"}
+    with pytest.raises(Refused, match="was not made by `pallas k8s`"):
+        cluster.plan(red)
 
 
 def test_a_team_with_agents_of_fast_agent_has_workers_for_them(cluster: Cluster, broker: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Where backups are: a folder, or an object store such as S3, with the settings that obstore reads (`AWS_...`)."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
 _ERRORS = (BaseError, OSError)
+_CODE = re.compile(r"<Code>(\w+)</Code>")
 _PATIENCE: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 """With its own settings a store that does not answer would be asked for three minutes."""
 
@@ -122,7 +124,10 @@ class Store:
             raise self._refused("list", backup or "", error) from error
 
     def _refused(self, verb: str, path: str, error: Exception) -> Refused:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
+        text = str(error)
+        why = (text.splitlines() or [type(error).__name__])[0]
+        if code := _CODE.search(text):  # of an object store: its answer is a document
+            why = f"{why.partition(': <?xml')[0]} ({code[1]})"
         return Refused(f"cannot {verb} {path or 'backups'} in {self.where}: {why}")
 
 

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from deploy.make_secrets import make_secrets
 from tests.contract.test_docs import fault_of
-from tests.deployment.kubernetes import NEWEST, OLDEST, OVERLAYS, container, variables, with_component
+from tests.deployment.kubernetes import FOLDER, NEWEST, OLDEST, OVERLAYS, container, variables, with_component
 from tests.deployment.schemas import accept
 
 from pallas_contracts.catalog import DATABASES
@@ -22,6 +23,13 @@ def test_the_component_builds_and_every_object_of_it_fits_its_schema(tmp_path: P
     for each in added:
         for version in (OLDEST, NEWEST):
             accept(each, version)
+
+
+def test_production_names_the_image_of_the_job(tmp_path: Path) -> None:
+    [job] = [each for each in with_component("production", "backup", tmp_path) if each["kind"] == "CronJob"]
+    overlay = yaml.safe_load((FOLDER / "overlays/production/kustomization.yaml").read_text("utf-8"))
+    image = container(job["spec"]["jobTemplate"]["spec"]["template"])["image"]
+    assert image in {each["name"] for each in overlay["images"]}
 
 
 def test_the_job_has_no_privileges_no_identity_and_only_secrets_that_are_made(tmp_path: Path) -> None:

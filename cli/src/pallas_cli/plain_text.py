@@ -1,5 +1,6 @@
 """Text from the platform, printed so that it cannot control the terminal. Output of `--json` does not come here."""
 
+import os
 import re
 import sys
 
@@ -18,8 +19,16 @@ def plain_line(text: str) -> str:
 
 
 def print_plain(text: str, *, err: bool = False) -> None:
-    """Print a text and a newline at once, to standard output or standard error."""
-    print(plain(text), file=sys.stderr if err else sys.stdout, flush=True)
+    """Print a text and a newline at once, to standard output or standard error.
+
+    What goes to standard error is progress and reasons. When nobody reads it any more, the work goes on without.
+    """
+    try:
+        print(plain(text), file=sys.stderr if err else sys.stdout, flush=True)
+    except BrokenPipeError:
+        if not err:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _escaped(found: re.Match[str]) -> str:

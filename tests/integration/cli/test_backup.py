@@ -32,14 +32,17 @@ from pallas_contracts.catalog import (
     DATABASES,
     GATEWAY,
     HOLDS,
+    MONITOR,
     RESTORE_HOLD,
     SHARDS,
+    SPENDING,
     STREAMS,
     TURN_LOG,
     TURN_OBJECTS,
     TURN_QUEUE,
     WORKERS,
 )
+from pallas_contracts.costs import Spending
 from pallas_contracts.message import utc_now
 from pallas_contracts.shards import buckets_in
 from pallas_contracts.turns import Claimed, ToolStarted, TurnRequested
@@ -149,6 +152,9 @@ async def ended(bus: Bus, request: TurnRequested) -> None:
 async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_but_run(site: Site) -> None:
     identity, public = await key_of(site)
     await site.declare()
+    async with site.connect(MONITOR) as monitor:
+        spent = Spending(day="20261125", team=ALPHA, caller="peer:1", calls=1, position=1, log="the log that is lost")
+        await kv.put(monitor, SPENDING, spent, day=spent.day, team=ALPHA, caller="peer")
     await site.postgres.say(f"create table facts as select '{IMPORTANT}' as fact", site.urls["workspaces"])
     files = {name: site.root / name for name in ("running", "waiting", "wanted")}
     asked = {
@@ -185,6 +191,8 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     assert refused.endswith("the installation is not empty: pass --replace and --yes to lose it")
 
     await site.declare()
+    async with site.connect(MONITOR) as monitor:  # its calls would count again with the restored log
+        assert await kv.get_entries(monitor, SPENDING) == {}
     files["wanted"].touch()
     process = a_process("agent-worker")
     async with (

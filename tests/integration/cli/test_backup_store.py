@@ -49,6 +49,8 @@ async def test_files_of_several_parts_go_to_an_object_store_and_back(s3: str) ->
     assert store.unfinished() == []
     assert prune(store, 1) == [backup]
     assert store.finished() == [newer]
+    with pytest.raises(Refused, match=r"404 Not Found \(NoSuchBucket\)$"):
+        open_store("s3://another/pallas").finished()
 
 
 def test_a_store_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import subprocess
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,6 +25,11 @@ STARTS_WITHIN = 120.0
 
 MIGRATIONS = [name for name in containers() if name.endswith("-migrate")]
 SEARCH = ("chat", "research", "--message", '/tool search {"query": "workspace"}')
+
+
+def test_the_command_can_dump_databases_from_its_image(pythons: dict[str, Path]) -> None:
+    find = "from pallas_cli.embedded.postgres import EmbeddedPostgres; print(EmbeddedPostgres.binary('pg_dump'))"
+    assert subprocess.run([pythons["demo-library"], "-c", find], check=False).returncode == 0
 
 
 def test_the_package_of_each_image_is_installed_alone(pythons: dict[str, Path]) -> None:

@@ -44,7 +44,7 @@ async def everything(source: BinaryIO) -> bytes:
 
 
 def a_store(folder: Path) -> Store:
-    return open_store(str(folder))
+    return open_store(str(folder), make=True)
 
 
 def a_backup(store: Store, began: datetime, *, finished: bool = True) -> str:
@@ -82,7 +82,22 @@ async def test_when_the_producer_fails_nothing_is_stored_and_its_error_is_raised
     store = a_store(tmp_path)
     with pytest.raises(Refused, match="pg_dump has failed"):
         await seal(store, "b/x.age", [IDENTITY.to_public()], writing(b"x" * 2_000_000, fails=True))
-    assert store.unfinished() == []
+    assert store.read("b/x.age") is None
+
+
+def test_what_an_interrupted_backup_has_left_in_a_folder_is_removed_as_a_whole(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    half = tmp_path / "store" / new_id(NOW - timedelta(days=400)) / "database-workspaces.age#1"
+    half.parent.mkdir()
+    half.touch()
+    assert prune(store, 1) == [half.parent.name]
+    assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_a_folder_is_made_for_a_new_backup_only(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no such folder"):
+        open_store(str(tmp_path / "typo"))
+    assert not (tmp_path / "typo").exists()
 
 
 async def test_a_damaged_a_cut_and_a_missing_file_are_found_with_and_without_the_key(tmp_path: Path) -> None:
@@ -196,7 +211,7 @@ def test_a_recipient_that_is_none_is_refused_without_repeating_it(given: tuple[s
 @pytest.mark.parametrize("where", ["nonsense://x/y", "/proc/nowhere/at/all"])
 def test_a_store_that_cannot_be_used_is_refused(where: str) -> None:
     with pytest.raises(Refused, match="backups cannot be stored there"):
-        open_store(where)
+        open_store(where, make=True)
 
 
 @pytest.mark.parametrize(("replace", "code", "asks"), [(False, 1, "--replace and --yes"), (True, 2, "pass --yes")])

@@ -1,4 +1,8 @@
-"""Text from the platform cannot control the terminal."""
+"""Text from the platform cannot control the terminal, and progress that nobody reads ends no work."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -20,3 +24,12 @@ def test_a_text_is_printed_without_control_characters(capsys: pytest.CaptureFixt
     print_plain("to\x1bout")
     print_plain("to\x00err", err=True)
     assert capsys.readouterr() == ("to\\x1bout\n", "to\\x00err\n")
+
+
+def test_work_goes_on_when_nobody_reads_its_progress() -> None:
+    work = "from pallas_cli.plain_text import print_plain as p; [p('saved', err=True) for _ in range(9)]; p('done')"
+    reader, progress = os.pipe()
+    os.close(reader)
+    run = subprocess.run([sys.executable, "-c", work], stdout=subprocess.PIPE, stderr=progress, check=False)
+    os.close(progress)
+    assert (run.stdout, run.returncode) == (b"done\n", 0)

@@ -112,7 +112,7 @@ def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
 
 async def test_a_worker_gets_its_teams_and_the_urls_of_the_demo_servers() -> None:
     launch = await spec_of("agent-worker-2").prepare()
-    assert launch.command[1:] == ("-m", "agent_worker")
+    assert launch.command[1:] == ("-P", "-m", "agent_worker")
     assert launch.env["PALLAS_TEAMS"] == os.pathsep.join(("/a", "/b"))
     assert launch.env["PALLAS_NATS_URL"] == "nats://127.0.0.1:40030"
     assert launch.env["PALLAS_DEMO_TOOLS_URL"] == "http://127.0.0.1:40034/mcp"

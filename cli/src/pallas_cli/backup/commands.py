@@ -43,7 +43,7 @@ async def create(
     as_json: bool,
 ) -> None:
     """Make a backup, and remove old ones."""
-    to, store = read_recipients(recipients), open_store(where)
+    to, store = read_recipients(recipients), open_store(where, make=True)
     async with connected(installation, BACKUP) as bus:
         manifest = await Creating(bus, installation.urls, store, to, secrets, say).create()
     gone = await asyncio.to_thread(prune, store, keep) if keep is not None else []

@@ -1,5 +1,7 @@
 """Where backups are: a folder, or an object store such as S3, with the settings that obstore reads (`AWS_...`)."""
 
+import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,16 +20,18 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
 _ERRORS = (BaseError, OSError)
+_CODE = re.compile(r"<Code>(\w+)</Code>")
 _PATIENCE: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 """With its own settings a store that does not answer would be asked for three minutes."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store; `where` is its address. Made by `open_store`."""
+    """A store; `where` is its address, `folder` its folder unless it is an object store. Made by `open_store`."""
 
     where: str
     objects: ObjectStore
+    folder: Path | None = None
 
     def put(self, path: str, content: Iterator[bytes] | bytes) -> None:
         """Store a file. It is there as a whole or not at all.
@@ -64,6 +68,8 @@ class Store:
     def unfinished(self) -> list[str]:
         """The ids of what was begun and has no manifest."""
         begun = {path.partition("/")[0] for path in self._files() if "/" in path}
+        if self.folder is not None:  # a folder may be empty, or have the half of a file, which is not listed
+            begun.update(path.name for path in self.folder.iterdir() if path.is_dir())
         return sorted(begun.difference(self.finished()))
 
     def manifest(self, backup: str) -> Manifest:
@@ -106,6 +112,8 @@ class Store:
             files = self._files(backup)
             for path in sorted(files, key=lambda path: path != manifest):
                 obstore.delete(self.objects, path)
+            if self.folder is not None:
+                shutil.rmtree(self.folder / backup, ignore_errors=True)
         except _ERRORS as error:
             raise self._refused("remove", backup, error) from error
 
@@ -116,12 +124,15 @@ class Store:
             raise self._refused("list", backup or "", error) from error
 
     def _refused(self, verb: str, path: str, error: Exception) -> Refused:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
+        text = str(error)
+        why = (text.splitlines() or [type(error).__name__])[0]
+        if code := _CODE.search(text):  # of an object store: its answer is a document
+            why = f"{why.partition(': <?xml')[0]} ({code[1]})"
         return Refused(f"cannot {verb} {path or 'backups'} in {self.where}: {why}")
 
 
-def open_store(where: str) -> Store:
-    """Open the store at an address such as `s3://bucket/prefix`, or in a folder, which is made if it is missing.
+def open_store(where: str, *, make: bool = False) -> Store:
+    """Open the store at an address such as `s3://bucket/prefix`, or in a folder. `make`: make a missing folder.
 
     Raises:
         Refused: the address is of no known kind, or settings are missing.
@@ -130,8 +141,12 @@ def open_store(where: str) -> Store:
         if "://" in where:
             local = where.startswith(("file:", "memory:"))
             return Store(where, from_url(where) if local else from_url(where, retry_config=_PATIENCE))
-        Path(where).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        return Store(where, LocalStore(Path(where).absolute()))
+        folder = Path(where).absolute()
+        if make:
+            folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        elif not folder.is_dir():
+            raise Refused(f"{where}: there is no such folder", word="not_found")
+        return Store(where, LocalStore(folder), folder)
     except (*_ERRORS, ValueError, TypeError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise WrongUsage(f"{where}: backups cannot be stored there: {why}") from error

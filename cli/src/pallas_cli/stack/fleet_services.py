@@ -36,7 +36,7 @@ def _kept_token(plan: Plan) -> dict[str, str]:
 def _stand_in(plan: Plan, port: int, needs: frozenset[str]) -> ProcessSpec:
     """The stand-in. Its coding agents are programs of this machine's user, so it gets no settings of Pallas."""
     folder = plan.data / "coder"
-    command = ("-m", "pallas_demo.coder", "--port", str(port))
+    command = ("-P", "-m", "pallas_demo.coder", "--port", str(port))
     command += ("--state", str(folder / "state.json"), "--folder", str(folder / "workspaces"), "--resume")
     local = plan.fleet.local or LocalFleet()
     command += local.arguments

@@ -40,6 +40,7 @@ def service(
     """A service on a fixed port, or on a free port that changes at every start.
 
     It is run by `python`, which has its `module`, and is `user` at the broker: by default both have the service's name.
+    Modules of the folder in which the user is are not imported (`-P`): a file `mcp.py` there would replace the package.
 
     Its environment is `inherited`, then the variables of all services, then `variables`.
     """
@@ -48,7 +49,7 @@ def service(
         bound = free_port() if port is None else port
         own = await variables()
         return Launch(
-            command=(python, "-m", module or name.replace("-", "_")),
+            command=(python, "-P", "-m", module or name.replace("-", "_")),
             ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
             env={
                 **inherited(),

@@ -151,6 +151,6 @@ def _demo_process(
 ) -> ProcessSpec:
     async def prepare() -> Launch:
         env = service_environment() | common_variables(plan)
-        return Launch(command=(sys.executable, "-m", *command), ready=ready, env=env)
+        return Launch(command=(sys.executable, "-P", "-m", *command), ready=ready, env=env)
 
     return ProcessSpec(name, 1, TOOLS, prepare, needs)

@@ -474,7 +474,8 @@ SPENDING = Bucket(
     writers=(MONITOR,),
     readers=(*SUBMITTERS, MONITOR, CLI),
     ttl=2 * 86_400.0,
-    summary="What has been spent on models in a day, by team and caller. It can be made again from the log.",
+    saved=Saved.NEVER,
+    summary="What has been spent on models in a day, by team and caller. It is made again from the log.",
 )
 CALLS = Bucket(
     "calls",

@@ -31,6 +31,9 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(page.locator(".thinking")).to_have_count(0)
     await expect(page.get_by_role("heading", level=1)).to_have_text("What is new?")
     await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
+    await say(page, "And now?")
+    await (await harper.next(2)).answer("")
+    await expect(reply(page)).to_contain_text("The agent answered without text.")
 
 
 @pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])

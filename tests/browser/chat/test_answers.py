@@ -90,7 +90,7 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     page = await show()
     await say(page, "Book it")
     work = await harper.next()
-    asking = asyncio.create_task(work.ask("Where to?", "city", "street"))
+    asking = asyncio.create_task(work.ask("Where to?", "city", "street", breakfast={"type": "boolean"}))
     form = page.get_by_role("form", name="Where to?")
     await form.get_by_label("city").fill("Athens")
     await page.locator("a.new").click()
@@ -101,7 +101,7 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     await expect(form.get_by_label("street")).to_be_focused()
     await form.get_by_label("street").fill("Acropolis")
     await form.get_by_label("street").press("Enter")
-    assert (await asking)["content"] == {"city": "Athens", "street": "Acropolis"}
+    assert (await asking)["content"] == {"city": "Athens", "street": "Acropolis", "breakfast": False}
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
     await work.answer("Booked.")
     await expect(reply(page)).to_contain_text("Booked.")

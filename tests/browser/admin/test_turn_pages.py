@@ -1,17 +1,19 @@
 """Pages of turns in a browser: real turns of a real worker."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from tests.browser.axe import violations
 from tests.browser.pages import Show
 from tests.conftest import Connecting
 from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.turns_lab import Stage
+from tests.waiting import soon
 
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import GATEWAY
@@ -94,6 +96,23 @@ async def test_a_page_without_turns_offers_to_search_further(
     await further.click()
     await expect(page.get_by_role("heading", name="No turn matches", exact=True)).to_be_visible()
     await expect(further).to_have_count(0)
+
+
+async def test_a_waterfall_goes_on_after_a_request_that_failed(show: Show, stage: Stage, tmp_path: Path) -> None:
+    go, refused = tmp_path / "go", asyncio.Event()
+    request = await stage.ask("bench", "wait", file=str(go))
+    page = await show(f"/turns/{request.turn_id}", allowed=("500",))
+    await expect(page.get_by_role("row", name="attempt 1")).to_be_visible()
+
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=500, json={"error": "internal error", "code": "internal"})
+        refused.set()
+
+    await page.route("**/turns/*?content=true", fail)
+    await soon(refused.wait())
+    await page.unroute("**/turns/*?content=true", fail)
+    go.touch()
+    await expect(page.get_by_role("row", name="completed")).to_be_visible()
 
 
 async def test_a_turn_is_executed_again_and_compared(show: Show, stage: Stage) -> None:

@@ -83,6 +83,22 @@ async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: S
     await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
 
 
+async def test_turns_while_the_list_was_not_connected_are_in_it_afterwards(show: Show, stage: Stage) -> None:
+    page, lost = await show("/settings"), asyncio.Event()
+
+    async def lose(route: Route) -> None:
+        await route.fulfill(body="", content_type="text/event-stream")
+        lost.set()
+
+    await page.route("**/turns/events*", lose)
+    await page.get_by_role("link", name="Turns").click()
+    await soon(lost.wait())
+    await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    request = await stage.turn(message="/say one")
+    await page.unroute("**/turns/events*", lose)
+    await expect(page.get_by_role("row", name=f"{request.team}/plain")).to_have_count(1)
+
+
 async def test_a_page_without_turns_offers_to_search_further(
     show: Show, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

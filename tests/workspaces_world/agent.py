@@ -83,13 +83,10 @@ class Work:
         meta = {ERROR_META: {"code": code, "retryable": False}} if code else {}
         await self._end(_result(text, meta, failed=True))
 
-    async def ask(self, message: str, *fields: str) -> dict[str, Any]:
-        """Ask the person, and return the response."""
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in fields},
-            "required": list(fields),
-        }
+    async def ask(self, message: str, *texts: str, **others: dict[str, Any]) -> dict[str, Any]:
+        """Ask the person for `texts`, and for `others` with these schemas. Returns the response."""
+        properties = {**{name: {"type": "string"} for name in texts}, **others}
+        schema: dict[str, Any] = {"type": "object", "properties": properties, "required": list(properties)}
         params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
         number = len(self.responses)
         asked: types.InputRequests = {"question": types.ElicitRequest(params=params)}

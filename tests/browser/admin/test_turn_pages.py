@@ -1,17 +1,19 @@
 """Pages of turns in a browser: real turns of a real worker."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from tests.browser.axe import violations
 from tests.browser.pages import Show
 from tests.conftest import Connecting
 from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.turns_lab import Stage
+from tests.waiting import soon
 
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import GATEWAY
@@ -81,6 +83,22 @@ async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: S
     await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
 
 
+async def test_turns_while_the_list_was_not_connected_are_in_it_afterwards(show: Show, stage: Stage) -> None:
+    page, lost = await show("/settings"), asyncio.Event()
+
+    async def lose(route: Route) -> None:
+        await route.fulfill(body="", content_type="text/event-stream")
+        lost.set()
+
+    await page.route("**/turns/events*", lose)
+    await page.get_by_role("link", name="Turns").click()
+    await soon(lost.wait())
+    await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    request = await stage.turn(message="/say one")
+    await page.unroute("**/turns/events*", lose)
+    await expect(page.get_by_role("row", name=f"{request.team}/plain")).to_have_count(1)
+
+
 async def test_a_page_without_turns_offers_to_search_further(
     show: Show, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +112,23 @@ async def test_a_page_without_turns_offers_to_search_further(
     await further.click()
     await expect(page.get_by_role("heading", name="No turn matches", exact=True)).to_be_visible()
     await expect(further).to_have_count(0)
+
+
+async def test_a_waterfall_goes_on_after_a_request_that_failed(show: Show, stage: Stage, tmp_path: Path) -> None:
+    go, refused = tmp_path / "go", asyncio.Event()
+    request = await stage.ask("bench", "wait", file=str(go))
+    page = await show(f"/turns/{request.turn_id}", allowed=("500",))
+    await expect(page.get_by_role("row", name="attempt 1")).to_be_visible()
+
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=500, json={"error": "internal error", "code": "internal"})
+        refused.set()
+
+    await page.route("**/turns/*?content=true", fail)
+    await soon(refused.wait())
+    await page.unroute("**/turns/*?content=true", fail)
+    go.touch()
+    await expect(page.get_by_role("row", name="completed")).to_be_visible()
 
 
 async def test_a_turn_is_executed_again_and_compared(show: Show, stage: Stage) -> None:

@@ -31,6 +31,9 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(page.locator(".thinking")).to_have_count(0)
     await expect(page.get_by_role("heading", level=1)).to_have_text("What is new?")
     await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
+    await say(page, "And now?")
+    await (await harper.next(2)).answer("")
+    await expect(reply(page)).to_contain_text("The agent answered without text.")
 
 
 @pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])
@@ -87,7 +90,7 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     page = await show()
     await say(page, "Book it")
     work = await harper.next()
-    asking = asyncio.create_task(work.ask("Where to?", "city", "street"))
+    asking = asyncio.create_task(work.ask("Where to?", "city", "street", breakfast={"type": "boolean"}))
     form = page.get_by_role("form", name="Where to?")
     await form.get_by_label("city").fill("Athens")
     await page.locator("a.new").click()
@@ -98,7 +101,7 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     await expect(form.get_by_label("street")).to_be_focused()
     await form.get_by_label("street").fill("Acropolis")
     await form.get_by_label("street").press("Enter")
-    assert (await asking)["content"] == {"city": "Athens", "street": "Acropolis"}
+    assert (await asking)["content"] == {"city": "Athens", "street": "Acropolis", "breakfast": False}
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
     await work.answer("Booked.")
     await expect(reply(page)).to_contain_text("Booked.")

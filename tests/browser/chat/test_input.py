@@ -105,10 +105,15 @@ async def test_images_are_shown_before_and_after_they_are_sent(show: Show, harpe
         {"name": "a.png", "mimeType": "image/png", "buffer": PNG},
         {"name": "b.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"},
         {"name": "c.png", "mimeType": "image/png", "buffer": PNG + bytes(6_000_000)},
+        {"name": "d.png", "mimeType": "image/png", "buffer": b"no image"},
     ])  # fmt: skip
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_text(
-        ["b.pdf is not a PNG, JPEG, GIF or WebP image.", "c.png has 6.0 MB; an image may have 5.2 MB."]
+        [
+            "b.pdf is not a PNG, JPEG, GIF or WebP image.",
+            "c.png has 6.0 MB; an image may have 5.2 MB.",
+            "d.png cannot be read as an image.",
+        ]
     )
     await say(page, "What is this?")
     work = await harper.next()

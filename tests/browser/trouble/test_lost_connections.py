@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, Request, Route, expect
 from tests.browser.pages import OpenPage, Show, shows
 from tests.embedded import free_port
 from tests.integration.processes import Service, a_service
@@ -59,6 +59,23 @@ async def test_a_reload_in_the_middle_of_an_answer_changes_nothing(show: Show, h
     await assert_transcript(page, "Tell me", "Half an answer, and the rest.")
     assert harper.executed == ["Tell me"]
     assert sum("/events?" in url for url in asked) <= 4
+
+
+async def test_a_reload_while_the_database_is_away_heals_by_itself(show: Show, harper: Agent) -> None:
+    page = await show(allowed=("503",))
+    await say(page, "Tell me")
+    work = await harper.next()
+    away = {"error": "the database cannot be used right now; try again", "code": "unavailable"}
+
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=503, json=away)
+
+    await page.route("**/session", fail)
+    await page.reload()
+    await expect(page.get_by_role("alert")).to_contain_text("The database cannot be used right now")
+    await work.answer("All of it.")
+    await page.unroute("**/session", fail)
+    await assert_transcript(page, "Tell me", "All of it.")
 
 
 async def test_what_came_while_the_tab_was_hidden_is_there_when_it_is_seen_again(show: Show, harper: Agent) -> None:

@@ -9,6 +9,7 @@ from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import MEBIBYTE, RawAgents
 
 from pallas_mcp_calls.calls import AgentCalls
+from pallas_mcp_calls.health import NO_HEALTH
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 
 
@@ -107,7 +108,7 @@ async def test_closing_the_stream_cancels_a_call(agents: RawAgents, calls: Agent
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("prose", "answered what is no health"),
+        ("prose", NO_HEALTH),
         ("html", "what answers at the agent's address does not speak MCP"),
         ("huge", "the agent's answer is larger than 1 MiB"),
         ("status_401", "the agent wants another token, or one at all"),
@@ -143,12 +144,12 @@ async def test_a_health_that_does_not_come_is_an_error_after_three_seconds(
         ({"status": "degraded", "message": " slow\n index "}, "degraded", "slow index"),
         ({"status": "error"}, "error", "no reason given"),
         ({"status": "error", "message": 7}, "error", "no reason given"),
-        ({"status": "fine"}, "error", "answered what is no health"),
-        (["ok"], "error", "answered what is no health"),
-        ("ok", "error", "answered what is no health"),
-        ("", "error", "answered what is no health"),
-        ('{"status": "ok"} {}', "error", "answered what is no health"),
-        ("[" * 10_000, "error", "answered what is no health"),
+        ({"status": "fine"}, "error", NO_HEALTH),
+        (["ok"], "error", NO_HEALTH),
+        ("ok", "error", NO_HEALTH),
+        ("", "error", NO_HEALTH),
+        ('{"status": "ok"} {}', "error", NO_HEALTH),
+        ("[" * 10_000, "error", NO_HEALTH),
     ],
     ids=range(11),
 )

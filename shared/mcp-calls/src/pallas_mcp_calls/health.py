@@ -6,7 +6,7 @@ from pydantic import BaseModel, ValidationError
 from pallas_mcp_calls.answers import text_of
 from pallas_mcp_calls.model import HealthReport, Status
 
-NO_HEALTH = "answered what is no health"
+NO_HEALTH = "its `get_health` did not answer with a health status"
 _LARGEST = 64 * 1024
 _LONGEST = 500
 
@@ -15,7 +15,7 @@ def health_of(result: CallToolResult) -> HealthReport:
     """The health in a result; an error if there is none in it."""
     if result.is_error:
         reason = line(text_of(result))
-        return HealthReport("error", f"get_health failed: {reason}" if reason else "get_health failed")
+        return HealthReport("error", f"its `get_health` failed: {reason}" if reason else "its `get_health` failed")
     texts = [block.text for block in result.content if block.type == "text"]
     if len(texts) != 1 or len(texts[0]) > _LARGEST:
         return HealthReport("error", NO_HEALTH)

@@ -4,6 +4,7 @@ all `faults`.
 Answers repeat nothing of the request but names and ids. Services that use this depend on `pallas-runtime[api]`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from pallas_runtime.front import RETRY_AFTER_SECONDS
 from pallas_runtime.http.problems import problem, problem_of
 
 LONGEST_FIELD = 100
+_SUBJECT = re.compile(r"^\w+ should ")
+"""The beginning of a message of pydantic, such as `Input should be a valid list`."""
+_SAID = {"missing": "is missing", "extra_forbidden": "is not a known field", "json_invalid": "is not JSON"}
 
 
 class Fault(BaseModel):
@@ -66,12 +70,15 @@ async def _any_error(_request: Request, error: Exception) -> Response:
 
 async def _bad_input(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [
-        {"field": _field(fault["loc"]), "reason": str(fault["msg"]).removeprefix("Value error, ")}
-        for fault in error.errors()
-    ]
+    faults = [{"field": _field(fault["loc"]), "reason": _reason(fault)} for fault in error.errors()]
     first = faults[0]
     return problem(422, f"{first['field']}: {first['reason']}", "invalid", field=first["field"], faults=faults)
+
+
+def _reason(fault: Mapping[str, Any]) -> str:
+    """What is wrong, as the end of a sentence that the field begins: `must be greater than or equal to 1`."""
+    said = _SAID.get(fault["type"]) or str(fault["msg"]).removeprefix("Value error, ")
+    return _SUBJECT.sub("must ", said)
 
 
 def _field(loc: Sequence[str | int]) -> str:

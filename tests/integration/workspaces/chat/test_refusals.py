@@ -88,7 +88,7 @@ async def test_the_same_message_again_is_the_same_message(talk: Talk, harper: Ag
     ("body", "field"),
     [
         ({"text": "x" * 200_001}, "text"),
-        ({"text": "  "}, "body"),
+        ({"text": "  "}, "text"),
         ({"text": "a\0b"}, "text"),
         ({"text": "\ud800"}, "text"),
         ({"id": "1"}, "id"),

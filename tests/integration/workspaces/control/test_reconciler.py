@@ -43,7 +43,7 @@ async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
     await world.reconcile()
     assert world.mnemosyne.knows(instances[0]) == (True, [workspace])
     [run] = [one for one in (await world.http.get(f"{API}/hooks")).json()["runs"] if one["hook"] == "reconcile"]
-    assert run["data"]["drift"] == "Mnemosyne has other workspaces"
+    assert run["data"]["drift"] == "Mnemosyne had other workspaces"
 
 
 async def test_a_team_that_mnemosyne_has_lost_is_made_again(world: World) -> None:

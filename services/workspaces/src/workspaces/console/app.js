@@ -33,8 +33,9 @@ const ROUTES = [
   { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];
 
-/** Why the session could not be asked for. */
+/** Why the session could not be asked for. It is asked for again until there is an answer. */
 const unreachable = signal("");
+const AGAIN_MS = 2_000;
 
 function App() {
   const shown = route.value;
@@ -109,12 +110,17 @@ effect(() => {
   if (session.value === null) workspaces.value = null;
 });
 
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let again;
+
 async function start() {
-  unreachable.value = "";
+  clearTimeout(again);
   try {
     session.value = await get("/session");
   } catch (error) {
-    if (!(error instanceof ApiError && error.status === 401)) unreachable.value = sentence(error);
+    if (error instanceof ApiError && error.status === 401) return;
+    unreachable.value = sentence(error);
+    again = setTimeout(start, AGAIN_MS);
   }
 }
 

@@ -128,14 +128,14 @@ class Settler:
         current = self.is_current(state, team)
         ended.values["believed"] = believed_of(team, jwt_is_current=current)
         if team is None:
-            ended.data["drift"] = "Mnemosyne does not know the team"
+            ended.data["drift"] = "Mnemosyne did not know the team"
             return False
         if not team.active:
             raise TeamGone(GONE)
         if current is False and (state.believed or {}).get("jwt_is_current") is not False:
-            ended.data["drift"] = "the JWT was rotated elsewhere"
+            ended.data["drift"] = "the JWT had been rotated elsewhere"
         if set(team.workspace_ids) != set(state.workspace_ids):
-            ended.data["drift"] = "Mnemosyne has other workspaces"
+            ended.data["drift"] = "Mnemosyne had other workspaces"
         return True
 
     async def provision(self, ended: Ended, state: State) -> bool:

@@ -1,5 +1,6 @@
 """Fields of requests. Errors name the field and the reason."""
 
+import re
 import unicodedata
 from typing import Annotated
 from uuid import UUID
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from workspaces.registries.words import line
 
 LONGEST_NAME = 200
+_NEW_ID = "[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}"
 
 
 def _one_line(value: str) -> str:
@@ -19,6 +21,12 @@ def _one_line(value: str) -> str:
     if not any(character.isprintable() and unicodedata.category(character)[0] not in "ZM" for character in text):
         raise ValueError("must have a character that can be seen")
     return text
+
+
+def _new_id(value: str) -> str:
+    if not re.fullmatch(_NEW_ID, value):
+        raise ValueError("must be 1 to 64 of the characters A-Z, a-z, 0-9, _, - and ., of which . is not the first")
+    return value
 
 
 def _header(value: str) -> str:
@@ -31,7 +39,7 @@ type Name = Annotated[str, AfterValidator(_one_line)]
 """A name that people see."""
 type Token = Annotated[str, Field(max_length=8192), AfterValidator(_header)]
 type PlainId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-type NewId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$")]
+type NewId = Annotated[str, AfterValidator(_new_id), Field(json_schema_extra={"pattern": f"^{_NEW_ID}$"})]
 """Not `.` or `..`, which no address can end with."""
 type WorkspaceId = Annotated[PlainId, Path()]
 type InstanceId = Annotated[PlainId, Path()]

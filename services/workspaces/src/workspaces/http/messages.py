@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from workspaces.answers import MessageView, Sent
 from workspaces.chat.choosing import Wanted
@@ -38,18 +38,19 @@ class NewImage(Body):
 class SendMessage(Body):
     """A message to an agent. Choose `id` to be able to send it again without sending it twice."""
 
-    text: Text
     images: Annotated[tuple[NewImage, ...], Field(max_length=MOST_IMAGES)] = ()
+    text: Text
     agent_server_id: Id
     agent_instance_id: Id | None = None
     id: UUID | None = None
 
-    @model_validator(mode="after")
-    def says_something(self) -> Self:
+    @field_validator("text")
+    @classmethod
+    def says_something(cls, text: str, others: ValidationInfo) -> str:
         """There is a text, or an image."""
-        if not self.text.strip() and not self.images:
-            raise ValueError("text: must not be empty without images")
-        return self
+        if not text.strip() and others.data.get("images") == ():
+            raise ValueError("must not be empty without images")
+        return text
 
 
 class Retry(Body):

@@ -11,8 +11,8 @@ export function Control({ id, field, value, fault, set }) {
   if (kind === "choices") return html`<${Choices} field=${field} value=${value} fault=${fault} set=${set} />`;
   const described = fault || hint ? `${id}-hint` : undefined;
   const about = { id, name, required, "aria-invalid": fault ? "true" : undefined, "aria-describedby": described };
-  if (kind === "checkbox")
-    return html`<label class="check"><input type="checkbox" ...${about} checked=${Boolean(value)} onChange=${checkedTo(set)} />
+  if (kind === "checkbox") // which browsers want ticked if it is required, although no is an answer, too
+    return html`<label class="check"><input type="checkbox" ...${about} required=${false} checked=${Boolean(value)} onChange=${checkedTo(set)} />
       <span>${title}${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}</span></label>`;
   const control = kind === "choice"
     ? html`<${Choice} about=${about} field=${field} value=${value} set=${set} />`

@@ -28,10 +28,14 @@ export async function readPictures(files, there) {
     else if (bytes > MOST_BYTES) faults.push(`${name} has ${size(bytes)}; an image may have ${size(MOST_BYTES)}.`);
     else if (pictures.length >= MOST) faults.push(`${name} is one too many: a message may have ${MOST} images.`);
     else if (sum > MOST_IN_ALL) faults.push(`${name} is too much: all images of a message may have ${size(MOST_IN_ALL)}.`);
+    else if (!(await isPicture(file))) faults.push(`${name} cannot be read as an image.`);
     else pictures.push({ name, mime_type, bytes, data: await base64(file), url: URL.createObjectURL(file) });
   }
   return { pictures, faults };
 }
+
+/** @param {File} file */
+const isPicture = (file) => createImageBitmap(file).then((bitmap) => (bitmap.close(), true), () => false);
 
 /** @param {File} file @returns {Promise<string>} */
 const base64 = (file) =>

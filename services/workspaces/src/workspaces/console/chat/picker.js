@@ -26,7 +26,7 @@ export function AgentPicker({ agents, onPicked }) {
   const agent = agents.agent.value;
   if (!picker) return html`<span class="picker-wait" />`;
   if (!picker.agents.length) return null;
-  const options = picker.agents.map((each) => ({ value: keyOf(each), text: `${each.label} ${each.description ?? ""}`, agent: each }));
+  const options = picker.agents.map((each) => ({ value: keyOf(each), text: each.label, also: `${each.description ?? ""} ${each.server_id}`, agent: each }));
   const label = agent ? `Agent: ${agent.label}, ${healthOf(agent.health).word}` : "Agent";
   const pick = (/** @type {Option} */ option) => {
     agents.pick(option.agent);

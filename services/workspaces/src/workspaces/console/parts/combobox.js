@@ -3,7 +3,7 @@ import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, val
 import { Icon } from "./basic.js";
 
 /** @typedef {import("../lib.js").Children} Children */
-/** @typedef {{value: string, text: string, disabled?: boolean}} Option `text` is what the filter searches */
+/** @typedef {{value: string, text: string, also?: string, disabled?: boolean}} Option the filter searches `text`, and behind it `also` */
 
 const PAGE = 6;
 
@@ -21,7 +21,9 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled,
   const id = useId();
   const found = useMemo(() => {
     const words = filter.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-    return options.filter((option) => words.every((word) => option.text.toLocaleLowerCase().includes(word)));
+    const holds = (/** @type {string} */ text) => words.every((word) => text.toLocaleLowerCase().includes(word));
+    const all = options.filter((option) => holds(`${option.text} ${option.also ?? ""}`));
+    return [...all.filter((option) => holds(option.text)), ...all.filter((option) => !holds(option.text))];
   }, [options, filter]);
   const active = Math.min(at, found.length - 1);
 

@@ -65,8 +65,15 @@ const lexed = (text) => {
 /** What cannot be read as Markdown, as quotes in 10,000 levels cannot either. @param {string} text */
 const plain = (text) => `<p>${escaped(text).replace(/\n/g, "<br>")}</p>`;
 
-/** @param {import("../vendor/text.js").Token} token */
-const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED);
+/**
+ * The blocks as clean HTML. They are cleaned together, which takes a third of the time.
+ * @param {import("../vendor/text.js").Token[]} tokens
+ */
+function rendered(tokens) {
+  const blocks = tokens.filter((token) => token.type !== "space" && token.type !== "def").map((token) => `<div>${markdown.parser([token])}</div>`);
+  const clean = DOMPurify.sanitize(blocks.join(""), { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
+  return Array.from(clean.children, (block) => block.innerHTML);
+}
 
 /** @typedef {{html: string[], rest: string}} Blocks the blocks that are final, and the text behind them */
 
@@ -77,7 +84,7 @@ const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED
  */
 export function blocksOf(text) {
   try {
-    return lexed(text).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+    return rendered(lexed(text));
   } catch {
     return [plain(text)];
   }
@@ -102,9 +109,9 @@ export function continued(known, more) {
 function further(known, rest) {
   const tokens = lexed(rest);
   const last = tokens.findLastIndex((token) => token.type !== "space");
-  const final = tokens.slice(0, Math.max(0, last)).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+  const final = rendered(tokens.slice(0, Math.max(0, last)));
   const behind = tokens.slice(0, Math.max(0, last)).reduce((sum, token) => sum + token.raw.length, 0);
   const html = final.length ? [...known.html, ...final] : known.html;
   const open = tokens[last];
-  return { known: { html, rest: rest.slice(behind) }, html: open ? [...html, rendered(open)] : html };
+  return { known: { html, rest: rest.slice(behind) }, html: open ? [...html, ...rendered([open])] : html };
 }

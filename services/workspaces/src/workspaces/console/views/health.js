@@ -1,5 +1,5 @@
 // Health: every agent of a registered instance, grouped by instance, as it was when it was last asked.
-import { html, useEffect, useTitle } from "../lib.js";
+import { capital, html, useEffect, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { on } from "../events.js";
 import { Empty, HealthBadge } from "../parts/basic.js";
@@ -43,9 +43,9 @@ const Group = ({ id, agents }) => html`<section class="card flush" aria-labelled
   <header><h2 id=${`team-${id}`} class="grow" dir="auto"><a href=${`/instances/${encodeURIComponent(id)}`}>${agents[0]?.instance}</a></h2></header>
   <ul class="statuses">${agents.toSorted(worstFirst).map((each) => html`<li key=${each.server_id}>
     <div class="grow"><div class="row"><span class="agent-title" dir="auto">${each.title}</span><code class="faint">${each.server_id}</code></div>
-      ${each.health.message && html`<p class=${each.health.status === "error" ? "fault" : "muted"} dir="auto">${each.health.message}</p>`}</div>
+      ${each.health.message && html`<p class=${each.health.status === "error" ? "fault" : "muted"} dir="auto">${capital(each.health.message)}</p>`}</div>
     <div class="since"><${HealthBadge} health=${{ ...each.health, message: null }} word /><span class="faint"><${Time} at=${each.health.at} none="" /></span></div></li>`)}</ul></section>`;
 
 /** @param {Status} one @param {Status} other */
 const worstFirst = (one, other) =>
-  placeOf(one) - placeOf(other) || one.title.localeCompare(other.title);
+  placeOf(one) - placeOf(other) || one.title.localeCompare(other.title, undefined, { numeric: true });

@@ -42,6 +42,6 @@ function Head({ view }) {
     <div class="row wrap turn-actions">
       ${view.conversation_id && html`<${Button} icon="message-square" href=${`/workspaces/${encodeURIComponent(view.workspace_id ?? "")}/conversations/${encodeURIComponent(view.conversation_id)}`}>Conversation<//>`}
       <${Button} kind="primary" icon="rotate-cw" disabled=${!view.can_replay} title=${view.why_not ?? undefined} onClick=${() => setAsking(true)}>Run again<//>
-      ${view.why_not && isOver(turn) && html`<p class="why-not">${capital(view.why_not)}.</p>`}</div></header>
+      ${view.why_not && isOver(turn) && html`<p class="why-not">${capital(view.why_not.replace(`turn ${turn.id}`, "this turn"))}.</p>`}</div></header>
     ${asking && html`<${RunAgain} view=${view} onClose=${() => setAsking(false)} />`}`;
 }

@@ -61,6 +61,9 @@ function useTurns(filter, key) {
   const [paused, setPaused] = useState(false);
   const held = useRef(/** @type {Map<string, TurnLine>} */ (new Map()));
   const [waiting, setWaiting] = useState(0);
+  const missed = useRef(false);
+  /** What came while the list was being loaded, which may lack it. @type {{current: Map<string, TurnLine> | null}} */
+  const recent = useRef(null);
   const stopped = useRef(paused);
   stopped.current = paused;
   const load = async (/** @type {string | null} */ until) => {
@@ -69,8 +72,26 @@ function useTurns(filter, key) {
     if (until) asked.set("until", until);
     return /** @type {Promise<TurnPage>} */ (get(`/turns?${asked}`));
   };
-  const reload = () => load(null).then((found) => { setPage({ lines: found.turns, next: found.next }); setError(""); }, (fault) => setError(sentence(fault)));
-  const take = (/** @type {Iterable<TurnLine>} */ lines) => setPage((now) => now && { ...now, lines: [...lines].reduce((all, line) => merged(all, line, filter.state, MOST), now.lines) });
+  const together = (/** @type {TurnLine[]} */ lines, /** @type {Iterable<TurnLine>} */ later) => [...later].reduce((all, line) => merged(all, line, filter.state, MOST), lines);
+  const reload = async () => {
+    /** @type {Map<string, TurnLine>} */
+    const since = new Map();
+    recent.current = since;
+    try {
+      const found = await load(null);
+      if (recent.current !== since) return; // it is being loaded anew
+      recent.current = null;
+      setPage({ lines: together(found.turns, since.values()), next: found.next });
+      setError("");
+    } catch (fault) {
+      if (recent.current === since) setError(sentence(fault));
+    }
+  };
+  const refresh = () => {
+    missed.current = stopped.current;
+    if (!stopped.current) void reload();
+  };
+  const take = (/** @type {Iterable<TurnLine>} */ lines) => setPage((now) => now && { ...now, lines: together(now.lines, lines) });
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const flush = () => {
     clearTimeout(timer.current);
@@ -88,14 +109,18 @@ function useTurns(filter, key) {
     return openStream(`/turns/events?${streamQuery(filter)}`, {
       turn: (/** @type {TurnLine} */ line) => {
         held.current.set(line.id, line);
+        recent.current?.set(line.id, line);
         if (stopped.current) setWaiting(held.current.size);
         else timer.current ||= setTimeout(flush, TOGETHER_MS);
       },
-      resync: () => stopped.current || void reload(),
+      ready: refresh, // what came before it was not told
+      resync: refresh,
     });
   }, [key]);
   const toggle = () => {
     flush();
+    if (paused && missed.current) void reload();
+    missed.current = false;
     setPaused(!paused);
   };
   const more = async () => {

@@ -47,7 +47,7 @@ export function RunAgain({ view, onClose }) {
         <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>
       <${Field} label="Model" for=${`${id}-model`} error=${faultOf("model")}><select id=${`${id}-model`} value=${model} onChange=${change(setModel)}>
         <option value="">The agent's own</option>${models.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
-      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault).replace(turn.id, "").replace("  ", " ")}<//>`}</div>
+      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault).replace(`turn ${turn.id}`, "this turn")}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy} autofocus onClick=${firstOnly}>${sure ? "Run anyway" : "Run again"}<//></footer>
   </form><//>`;
 }

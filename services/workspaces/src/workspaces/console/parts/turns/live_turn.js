@@ -31,7 +31,9 @@ export function useLive(load, over, deps) {
         setFault(null);
         if (!over(found)) timer = setTimeout(wait, AGAIN_MS);
       } catch (error) {
-        if (!ended) setFault(error);
+        if (ended) return;
+        setFault(error);
+        if (!(error instanceof ApiError && error.status === 404)) timer = setTimeout(wait, AGAIN_MS);
       }
     };
     const wait = () => {

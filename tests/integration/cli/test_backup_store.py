@@ -5,7 +5,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 from pyrage import x25519
 from tests.embedded import free_port
 from tests.unit.cli.test_backup import NOW, a_backup, everything, writing
@@ -19,6 +18,8 @@ from pallas_cli.refused import Refused
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
     """The address of a folder in a bucket."""
+    from moto.server import ThreadedMotoServer  # each process that collects tests would import 500 modules
+
     port = free_port()
     server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
     server.start()

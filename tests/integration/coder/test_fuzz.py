@@ -20,7 +20,6 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode, openapi
 from tests.integration.coder.shapes import kind_of, recorded
 
 EXAMPLES = 4
@@ -97,6 +96,8 @@ def hold(cases: Any, base: str, headers: dict[str, str], values: dict[str, str])
 
 def hold_for_all(document: dict[str, Any], base: str, headers: dict[str, str], **known: str) -> int:
     """Call each operation with inputs that fit the document and with some that do not; return how many there are."""
+    from schemathesis import GenerationMode, openapi  # not by each process that collects tests
+
     tried = 0
     schema: Any = openapi.from_dict(document)
     for found in schema.get_all_operations():

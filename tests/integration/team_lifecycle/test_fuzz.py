@@ -12,7 +12,6 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode, openapi
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, SERVICE_PASSWORD, environment
 from tests.integration.team_lifecycle.replica import Replica
@@ -48,6 +47,8 @@ def service(postgres: PostgresServer, redis: RedisServer, nats_server: NatsServe
 @requirement("K-pkg-2")
 @pytest.mark.timeout(300)
 def test_no_input_from_the_openapi_document_makes_the_service_fail(service: str) -> None:
+    from schemathesis import GenerationMode, openapi  # not by each process that collects tests
+
     document: dict[str, Any] = httpx.get(f"{service}/openapi.json", trust_env=False).json()
     wanted = [getattr(import_module(f"schemathesis.{module}"), name) for module, name in CHECKS]
     schema: Any = openapi.from_dict(document)

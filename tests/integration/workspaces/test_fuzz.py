@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode, openapi
 from tests.integration.processes import a_service
 from tests.integration.workspaces.lab import API, PASSWORD, environment
 from tests.postgres import PostgresServer
@@ -67,6 +66,8 @@ def service(postgres: PostgresServer, model: str, tmp_path: Path) -> Generator[s
 
 @pytest.mark.timeout(300)
 def test_no_input_from_the_openapi_document_makes_the_service_fail(service: str) -> None:
+    from schemathesis import GenerationMode, openapi  # not by each process that collects tests
+
     account = ("admin", PASSWORD)
     document: dict[str, Any] = httpx.get(f"{service}{API}/openapi.json", auth=account, trust_env=False).json()
     wanted = [getattr(import_module(f"schemathesis.{module}"), name) for module, name in CHECKS]

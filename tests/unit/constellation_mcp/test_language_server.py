@@ -1,83 +1,23 @@
 """The language server: the program itself over standard input and output, with pygls' own client; and what it finds."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from operator import methodcaller
 from pathlib import Path
 
 import pytest
-from lsprotocol import types as lsp
-from pygls.lsp.client import LanguageClient
 from starlette.responses import Response
 from tests.unit.constellation_mcp.constellation import FUNCTIONS, Constellation
-from tests.unit.constellation_mcp.test_transports import PROGRAM, environment
-from tests.waiting import Collected, soon
+from tests.waiting import soon
 
 from constellation_mcp.editor import Completion, Known, Severity, completions, explained, problems
 from pallas_cst.functions import Functions
 
-URI = "file:///program.cst"
 LIVE = Known(Functions(FUNCTIONS), {"data.text.Uppercase": "Capital letters"}, live=True)
 GOOD = 'use data.text as t\nin name: String\n# 🎉\nloud = t.Uppercase("🎉${name}")\nout loud\n'
 
 
-@dataclass
-class Editor:
-    """A client with one document."""
-
-    client: LanguageClient
-    published: Collected[lsp.PublishDiagnosticsParams] = field(default_factory=Collected[lsp.PublishDiagnosticsParams])
-    version: int = 0
-
-    async def write(self, text: str) -> None:
-        """Open the document, or change all of it."""
-        self.version += 1
-        if self.version == 1:
-            item = lsp.TextDocumentItem(URI, "cst", self.version, text)
-            self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
-            return
-        document = lsp.VersionedTextDocumentIdentifier(self.version, URI)
-        changes = [lsp.TextDocumentContentChangeWholeDocument(text)]
-        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, changes))
-
-    async def diagnosed(self, fits: Callable[[list[lsp.Diagnostic]], bool]) -> list[lsp.Diagnostic]:
-        """The diagnostics of this version of the document, once they fit."""
-
-        def found(each: lsp.PublishDiagnosticsParams) -> bool:
-            return each.version == self.version and fits(list(each.diagnostics))
-
-        published = await self.published.until(lambda items: any(map(found, items)))
-        return next(list(each.diagnostics) for each in published if found(each))
-
-    def at(self, line: int, character: int) -> tuple[lsp.TextDocumentIdentifier, lsp.Position]:
-        return lsp.TextDocumentIdentifier(URI), lsp.Position(line, character)
-
-
-@asynccontextmanager
-async def editing(url: str, folder: Path) -> AsyncGenerator[Editor]:
-    """An editor that has started the language server."""
-    editor = Editor(LanguageClient("editor", "1"))
-
-    def published(params: lsp.PublishDiagnosticsParams) -> None:
-        editor.published.add(params)
-
-    editor.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
-    await methodcaller("start_io", PROGRAM, "lsp", env=environment(url, folder), cwd=folder)(editor.client)
-    client_info = lsp.ClientInfo("zed")
-    await soon(
-        editor.client.initialize_async(
-            lsp.InitializeParams(capabilities=lsp.ClientCapabilities(), client_info=client_info)
-        )
-    )
-    editor.client.initialized(lsp.InitializedParams())
-    yield editor
-    await soon(editor.client.shutdown_async(None))
-    editor.client.exit(None)
-    await soon(editor.client.stop())
-
-
 async def test_an_editor_sees_faults_completions_and_explanations(constellation: Constellation, tmp_path: Path) -> None:
+    from lsprotocol import types as lsp
+    from tests.unit.constellation_mcp.editor import editing
+
     (tmp_path / "constellation-mcp.json").write_text('{"cache": {"moduleTtlSeconds": 0}}')
     constellation.answers["/signatures"] = Response(status_code=503)
     async with editing(constellation.url, tmp_path) as editor:
@@ -113,6 +53,9 @@ async def test_an_editor_sees_faults_completions_and_explanations(constellation:
 
 
 async def test_without_a_service_unknown_modules_are_no_errors(tmp_path: Path) -> None:
+    from lsprotocol import types as lsp
+    from tests.unit.constellation_mcp.editor import editing
+
     async with editing("http://127.0.0.1:1", tmp_path) as editor:
         await editor.write("in x: Int\ny = Foo(x)\nz = add(true, 1)\nout y")
         found = await editor.diagnosed(lambda found: len(found) == 2)

@@ -109,14 +109,14 @@ class HealthBook:
                 entry.due = min(entry.due, now + random.uniform(0, interval))  # noqa: S311 - it only spreads checks
 
     async def check(self, entry: Entry) -> None:
-        """Check one agent, and tell if its health is another than before."""
+        """Check one agent, and tell if its health is another than before: also if it was not checked for long."""
         entry.began = time.monotonic()
         target = entry.agent.target
         unreadable = HealthReport("error", "the token for the agent was encrypted with a key that is not there")
         report = await self._ask(target) if target is not None else unreadable
         if self._entries.get(entry.agent.key) is not entry:
             return
-        before, entry.checked = entry.view, time.monotonic()
+        before, entry.checked = self._view(entry), time.monotonic()
         entry.view = HealthView(status=report.status, message=report.message, at=datetime.now(UTC))
         self._measure(entry)
         if (before.status, before.message) != (report.status, report.message):

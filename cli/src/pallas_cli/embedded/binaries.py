@@ -38,8 +38,8 @@ def package_binary(package: str, path: str, distribution: str) -> Path:
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise Refused(
-            f"the binary {Path(path).name!r} is missing: the package {distribution!r} is not installed "
-            "(it comes with 'pallas-cli[stack]')"
+            f"the binary {Path(path).name!r} is missing: the package {distribution!r} is not installed; "
+            "install 'pallas-cli[stack]'"
         )
     return _existing(Path(spec.origin).parent / path, distribution)
 

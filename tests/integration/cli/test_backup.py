@@ -5,8 +5,10 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from pyrage import x25519
 from tests.builders import turn_requested
 from tests.conftest import Connecting
 from tests.contract.tree import ROOT
@@ -18,12 +20,15 @@ from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.streams import declare, stream_name
 from pallas_bus.turnlog.claims import claim, stored_outcome
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
+from pallas_cli.backup import create
 from pallas_cli.backup.keys import KEYS
+from pallas_cli.backup.manifest import Kind
+from pallas_cli.backup.store import open_store
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.stack.data import locked
 from pallas_contracts.backups import Hold
@@ -356,6 +361,26 @@ async def _presence(bus: Bus, count: int = 1) -> str:
     await until(there)
     assert held[0] is not None
     return held[0]
+
+
+async def test_what_was_spent_is_left_out_of_a_backup_of_an_earlier_release(
+    nats_url: str, bus: Connecting, team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, monitor = await bus(GATEWAY), await bus(MONITOR)
+    await declare(gateway, TURN_QUEUE, SPENDING)
+    spent = Spending(day="20261125", team=team, caller="peer:1", calls=1, position=1, log="the log that is lost")
+    await kv.put(monitor, SPENDING, spent, day=spent.day, team=team, caller="peer")
+    parts: list[tuple[Kind, str]] = [("stream", stream_name(thing)) for thing in (TURN_QUEUE, SPENDING)]
+    monkeypatch.setattr(create, "parts_in_order", Mock(return_value=parts))
+    identity, store = x25519.Identity.generate(), str(tmp_path / "store")
+    (tmp_path / "identity").write_text(str(identity))
+    old = create.Creating(gateway, {}, open_store(store, make=True), [identity.to_public()], None, print)
+    assert len((await old.create()).parts) == 2
+    pallas = Pallas({"PALLAS_BACKUP_STORE": store, "PALLAS_NATS_URL": ""}, tmp_path)
+    words = ("backup", "restore", "latest", "--identity", "identity", "--data", "data", "--ignore-keys")
+    told = (await pallas.done(*words)).err
+    assert "restored stream TURN_QUEUE" in told
+    assert f"restored stream {stream_name(SPENDING)}" not in told
 
 
 async def test_a_backup_goes_into_the_data_folder_of_a_stack_that_is_stopped_and_not_over_what_it_has(

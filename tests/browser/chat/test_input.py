@@ -164,7 +164,7 @@ async def _dangerous(page: Page) -> list[str]:
 async def test_of_a_long_conversation_some_is_in_the_page_and_all_can_be_read(show: Show, lab: Lab) -> None:
     talk = await begin(lab.browser)
     async with lab.service.parts.engine.begin() as connection:
-        rows = [_row(talk.conversation, seq) for seq in range(1, 601)]
+        rows = [row(talk.conversation, seq) for seq in range(1, 601)]
         await connection.execute(insert(ChatMessage), rows)
     page = await show(f"/workspaces/ws/conversations/{talk.conversation}")
     await expect(page.get_by_text("Message 600.")).to_be_in_viewport()
@@ -176,7 +176,7 @@ async def test_of_a_long_conversation_some_is_in_the_page_and_all_can_be_read(sh
     await expect(page.get_by_text("Message 600.")).to_be_in_viewport()
 
 
-def _row(conversation: str, seq: int) -> dict[str, Any]:
+def row(conversation: str, seq: int) -> dict[str, Any]:
     """An answered message, as it is stored."""
     fields = {"role": "user" if seq % 2 else "assistant", "content": f"Message {seq}.", "status": "answered"}
     return {"id": str(uuid.uuid4()), "conversation_id": conversation, "seq": seq, **fields}

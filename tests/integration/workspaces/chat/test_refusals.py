@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -115,12 +116,13 @@ async def test_a_conversation_is_made_with_its_first_message_unless_that_is_refu
 ) -> None:
     new = Talk(talk.http, str(uuid.uuid4()))
     image = {"data": base64.b64encode(PNG).decode()}
-    for fault, refused in (
+    faults: tuple[tuple[dict[str, Any], tuple[int, str, str | None]], ...] = (
         ({"server_id": "pallas-other"}, (403, "agent_not_attached", None)),
         ({"workspace_id": "none"}, (404, "unknown_workspace", None)),
         ({"images": [image]}, (422, "no_vision", "images")),
         ({"text": " "}, (422, "invalid", "text")),
-    ):
+    )
+    for fault, refused in faults:
         assert refusal(await new.try_send(**{"workspace_id": "ws", **fault})) == refused
         assert (await lab.browser.get(f"{API}/conversations/{new.conversation}")).status_code == 404
     first = {"workspace_id": "ws", "id": str(uuid.uuid4())}

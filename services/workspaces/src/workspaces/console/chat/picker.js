@@ -34,7 +34,7 @@ export function AgentPicker({ agents, onPicked }) {
   };
   const shown = agent && html`<${AgentIcon} icon=${agent.icon} />
     <span class="ellipsis" dir="auto">${agent.label}</span><${HealthBadge} health=${agent.health} />`;
-  return html`<${Combobox} up label=${label} placeholder="Find an agent…" options=${options} value=${agents.picked.value}
+  return html`<${Combobox} label=${label} placeholder="Find an agent…" options=${options} value=${agents.picked.value}
     shown=${shown ?? "Pick an agent"} render=${Choice} onPick=${pick} />`;
 }
 

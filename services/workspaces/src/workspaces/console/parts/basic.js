@@ -122,8 +122,8 @@ async function write(text) {
   if (!copied) throw new Error("not copied");
 }
 
-/** Copies a text, and says so for a moment. @param {{text: string, label?: string, class?: string}} props */
-export function Copy({ text, label = "Copy", class: extra }) {
+/** Copies a text, and says so for a moment. @param {{text: string, label?: string}} props */
+export function Copy({ text, label = "Copy" }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     const timer = copied ? setTimeout(() => setCopied(false), 1500) : undefined;
@@ -131,5 +131,5 @@ export function Copy({ text, label = "Copy", class: extra }) {
   }, [copied]);
   const copy = () => write(text).then(() => setCopied(true), () => setCopied(false));
   const [icon, says] = copied ? ["check", "Copied"] : ["copy", label];
-  return html`<${IconButton} icon=${icon} label=${says} class=${classes(extra, copied && "done")} onClick=${copy} />`;
+  return html`<${IconButton} icon=${icon} label=${says} class=${copied ? "done" : ""} onClick=${copy} />`;
 }

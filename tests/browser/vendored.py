@@ -19,7 +19,7 @@ MODULES = {
     "ui.js": """
 export { Fragment, h, render } from "preact";
 export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-export { batch, computed, effect, signal, untracked, useComputed, useSignal, useSignalEffect } from "@preact/signals";
+export { batch, computed, effect, signal, useComputed, useSignal } from "@preact/signals";
 export { default as htm } from "htm";
 """,
     "text.js": """
@@ -33,13 +33,11 @@ PACKAGES_OF = {
     "icons.svg": ("lucide-static",),
 }
 _NAMES = """
-activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left
-chevron-right chevrons-up-down circle-alert circle-check circle-dashed circle-help circle-x clock copy
-corner-down-left cpu diff download ellipsis external-link eye eye-off file-text filter git-branch git-compare hash
-heart-pulse history image inbox info key-round layers layout-grid link list loader-circle lock log-out menu
-message-square monitor moon panel-left pause pencil play plug plus power refresh-cw rotate-ccw rotate-cw search send
-server settings shield shield-alert sparkles square sun timer trash-2 triangle-alert unplug user users webhook
-wifi-off workflow wrench x zap
+activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-right chevrons-up-down
+circle-alert circle-check circle-help circle-x clock copy diff ellipsis external-link eye eye-off file-text filter
+git-branch git-compare heart-pulse history image inbox info key-round layers layout-grid link list lock log-out menu
+message-square monitor moon panel-left pause pencil play plus refresh-cw rotate-ccw rotate-cw search send server
+settings square sun timer trash-2 triangle-alert user users wifi-off wrench x
 """
 ICONS = _NAMES.split()
 

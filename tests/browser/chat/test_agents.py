@@ -55,6 +55,25 @@ async def test_each_message_may_go_to_another_agent_by_keyboard_alone(show: Show
         await expect(page.get_by_role("article", name=wanted)).to_contain_text("Second.")
 
 
+async def test_an_icon_that_is_missing_is_asked_for_once(show: Show, lab: Lab) -> None:
+    async with an_agent("aristotle") as other:
+        await attach(lab.service.parts.engine, other, team="Gyges", icon="http://127.0.0.1:1/gone.png")
+        page = await show("/settings", allowed=("404",))
+        asked = list[str]()
+        page.on("request", lambda request: asked.append(request.url) if "/icons/" in request.url else None)
+        await page.get_by_role("link", name="Workspaces").click()
+        await page.locator(".workspace-card a").click()
+        for number in (1, 2):
+            await page.get_by_role("button", name="Agent: ").click()
+            await page.get_by_role("option", name="Gyges › Aristotle").click()
+            await say(page, "Who?")
+            await (await other.next(number)).answer("I am.")
+            await expect(reply(page)).to_contain_text("I am.")
+            await expect(page.locator(".agent-icon img")).to_have_count(0)
+            await page.get_by_role("link", name="New conversation").click()
+        assert len(asked) == 1
+
+
 @requirement("P-4.10", "P-4.11")
 async def test_health_warns_and_bars_and_flips_by_itself(show: Show, harper: Agent) -> None:
     page = await show()

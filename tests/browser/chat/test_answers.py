@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
+from tests.browser.axe import violations
 from tests.browser.chat.talking import reply, say, status
 from tests.browser.pages import Show
 from tests.requirements import requirement
@@ -106,6 +107,23 @@ async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Age
     await work.answer("Booked.")
     await expect(reply(page)).to_contain_text("Booked.")
     await expect(form).to_have_count(0)
+
+
+async def test_of_several_choices_none_is_an_answer_unless_the_schema_wants_some(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Book it")
+    work = await harper.next()
+    items = {"type": "string", "enum": ["wine", "owl"]}
+    extras, days = {"type": "array", "items": items}, {"type": "array", "items": items, "minItems": 1}
+    asking = asyncio.create_task(work.ask("What else?", extras=extras, days=days))
+    form = page.get_by_role("form", name="What else?")
+    await expect(form.get_by_role("group", name="extras")).to_contain_text("None is an answer, too.")
+    await form.get_by_role("button", name="Answer").click()
+    await expect(form.get_by_role("alert")).to_have_text("Choose at least 1.")
+    await form.get_by_role("group", name="days").get_by_label("owl").check()
+    assert await violations(page) == []
+    await form.get_by_role("button", name="Answer").click()
+    assert (await asking)["content"] == {"extras": [], "days": ["owl"]}
 
 
 async def test_two_tabs_show_the_same(show: Show, harper: Agent) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Page, Route, expect
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 from tests.browser.chat.talking import reply, say
 from tests.browser.pages import Show
-from tests.integration.workspaces.chat.talk import begin
+from tests.integration.workspaces.chat.talk import attach, begin
 from tests.integration.workspaces.lab import API, Lab
 from tests.workspaces_world.agent import Agent
 
@@ -69,7 +69,7 @@ async def test_the_first_message_is_seen_until_its_conversation_is_there(show: S
         await (made if route.request.method == "POST" else loaded).wait()
         await route.continue_()
 
-    await page.route(re.compile("/conversations(/[^/]+)?$|limit="), slowly)
+    await page.route(re.compile("/conversations/[^/]+/messages$|limit="), slowly)
     await say(page, "Hello")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("Hello")
     made.set()
@@ -83,6 +83,45 @@ async def test_the_first_message_is_seen_until_its_conversation_is_there(show: S
     await (await harper.next()).answer("Good day.")
     await expect(reply(page)).to_contain_text("Good day.")
     await expect(page.get_by_role("article")).to_have_count(2)
+
+
+async def test_a_first_message_that_is_refused_leaves_no_conversation(show: Show, lab: Lab, harper: Agent) -> None:
+    page = await show(allowed=("403", "422", "ERR_FAILED"))
+    box, none = page.get_by_role("textbox", name="Message"), page.get_by_text("No conversations yet.")
+    await say(page, "x" * 200_001)
+    await expect(page.get_by_role("alert")).to_contain_text("200000")
+    await expect(none).to_be_visible()
+    engine = lab.service.parts.engine
+    async with engine.begin() as connection:
+        await connection.execute(text("delete from workspace_pallas_assignments"))
+    await say(page, "Hello")
+    await expect(page.get_by_role("alert")).to_contain_text("not attached")
+    await expect(box).to_be_disabled()
+    await expect(box).to_have_value("Hello")
+    await expect(none).to_be_visible()
+    assert await _count(lab) == 0
+    await attach(engine, harper, team="Gyges")
+    await expect(box).to_be_enabled()
+
+    async def lose(route: Route) -> None:
+        await route.fetch()
+        await route.abort()
+
+    await page.route("**/messages", lose, times=1)
+    await box.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    await expect(box).to_have_value("Hello")
+    await box.press("Enter")
+    await (await harper.next()).answer("Good day.")
+    await expect(reply(page)).to_contain_text("Good day.")
+    await expect(box).to_have_value("")
+    assert harper.executed == ["Hello"]
+    assert await _count(lab) == 1
+
+
+async def _count(lab: Lab) -> int:
+    """How many conversations there are."""
+    return len((await lab.command_line.get(f"{API}/workspaces/ws/conversations")).json()["conversations"])
 
 
 async def test_a_text_that_is_too_long_to_send_is_not_pasted(show: Show) -> None:
@@ -164,7 +203,7 @@ async def _dangerous(page: Page) -> list[str]:
 async def test_of_a_long_conversation_some_is_in_the_page_and_all_can_be_read(show: Show, lab: Lab) -> None:
     talk = await begin(lab.browser)
     async with lab.service.parts.engine.begin() as connection:
-        rows = [_row(talk.conversation, seq) for seq in range(1, 601)]
+        rows = [row(talk.conversation, seq) for seq in range(1, 601)]
         await connection.execute(insert(ChatMessage), rows)
     page = await show(f"/workspaces/ws/conversations/{talk.conversation}")
     await expect(page.get_by_text("Message 600.")).to_be_in_viewport()
@@ -176,7 +215,7 @@ async def test_of_a_long_conversation_some_is_in_the_page_and_all_can_be_read(sh
     await expect(page.get_by_text("Message 600.")).to_be_in_viewport()
 
 
-def _row(conversation: str, seq: int) -> dict[str, Any]:
+def row(conversation: str, seq: int) -> dict[str, Any]:
     """An answered message, as it is stored."""
     fields = {"role": "user" if seq % 2 else "assistant", "content": f"Message {seq}.", "status": "answered"}
     return {"id": str(uuid.uuid4()), "conversation_id": conversation, "seq": seq, **fields}

@@ -4,11 +4,12 @@ import asyncio
 import base64
 import json
 import uuid
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import text
-from tests.integration.workspaces.chat.talk import Talk, attach, begin
+from tests.integration.workspaces.chat.talk import Talk, attach, begin, reading_events
 from tests.integration.workspaces.lab import API, Lab
 from tests.requirements import requirement
 from tests.workspaces_world.agent import Agent
@@ -108,6 +109,35 @@ async def test_bad_input_names_its_field(talk: Talk, body: dict[str, object], fi
         headers={"content-type": "application/json"},
     )
     assert refusal(answer)[::2] == (422, field), answer.text
+
+
+async def test_a_conversation_is_made_with_its_first_message_unless_that_is_refused(
+    lab: Lab, talk: Talk, harper: Agent
+) -> None:
+    new = Talk(talk.http, str(uuid.uuid4()))
+    image = {"data": base64.b64encode(PNG).decode()}
+    faults: tuple[tuple[dict[str, Any], tuple[int, str, str | None]], ...] = (
+        ({"server_id": "pallas-other"}, (403, "agent_not_attached", None)),
+        ({"workspace_id": "none"}, (404, "unknown_workspace", None)),
+        ({"images": [image]}, (422, "no_vision", "images")),
+        ({"text": " "}, (422, "invalid", "text")),
+    )
+    for fault, refused in faults:
+        assert refusal(await new.try_send(**{"workspace_id": "ws", **fault})) == refused
+        assert (await lab.browser.get(f"{API}/conversations/{new.conversation}")).status_code == 404
+    first = {"workspace_id": "ws", "id": str(uuid.uuid4())}
+    async with reading_events(lab.browser, f"{API}/events", {}) as stream:
+        sent, again = await asyncio.gather(new.send("hello", **first), new.send("hello", **first))
+        told = await stream.until("conversation", id=new.conversation)
+    assert sent == again
+    assert (told.data["title"], told.data["answering"]) == ("hello", True)
+    await (await harper.next()).answer("hello")
+    assert len((await new.page())["messages"]) == 2
+    assert harper.executed == ["hello"]
+    async with lab.service.parts.engine.begin() as connection:
+        await connection.execute(text("insert into workspaces (id, name) values ('other', 'Other')"))
+    stranger = await new.try_send(workspace_id="other")
+    assert refusal(stranger) == (409, "id_taken", "id")
 
 
 async def test_what_is_not_there_is_not_found(talk: Talk) -> None:

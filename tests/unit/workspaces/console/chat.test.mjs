@@ -40,12 +40,25 @@ test("what was left empty is left out, and numbers are numbers", () => {
 });
 
 test("what is needed, and what is no whole number, is said", () => {
-  const [city, nights, , , , , , extras] = fieldsOf({ ...schema, required: ["city", "nights", "extras"] });
+  const [city, nights] = fieldsOf(schema);
   assert.equal(faultOf(city, "", null), "This is needed.");
-  assert.equal(faultOf(extras, [], null), "This is needed.");
   assert.equal(faultOf(nights, "1.5", null), "A whole number is needed.");
   assert.equal(faultOf(nights, "0", { validity: { valid: false }, validationMessage: "too few" }), "too few");
   assert.equal(faultOf(nights, "2", { validity: { valid: true } }), "");
+});
+
+test("no choice is an answer, unless the schema wants some", () => {
+  const choices = (bounds, required) =>
+    fieldsOf({ required: required ? ["extras"] : [], properties: { extras: { ...schema.properties.extras, ...bounds } } });
+  const said = (bounds, value, required = true) => faultOf(choices(bounds, required)[0], value, null);
+  assert.equal(said({}, []), "");
+  assert.equal(said({ minItems: 0 }, []), "");
+  assert.deepEqual(contentOf(choices({}, true), { extras: [] }), { extras: [] });
+  assert.equal(said({ minItems: 1 }, []), "Choose at least 1.");
+  assert.equal(said({ minItems: 2 }, ["wine"]), "Choose at least 2.");
+  assert.equal(said({ minItems: 2 }, ["wine"], false), "Choose at least 2, or none.");
+  assert.equal(said({ minItems: 2 }, [], false), "");
+  assert.equal(said({ maxItems: 1 }, ["wine", "owl"]), "Choose at most 1.");
 });
 
 test("code is escaped whatever its colours", () => {

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import exists, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_postgres.engine import reading, writing
@@ -59,17 +59,8 @@ class Conversations:
             Conflict: the id is that of a conversation in another workspace.
         """
         conversation_id = conversation_id or str(uuid4())
-        new = insert(Conversation).values(id=conversation_id, workspace_id=workspace_id, title=title)
         async with writing(self._engine) as session:
-            workspace = (
-                select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
-            )
-            if await session.scalar(workspace) is None:
-                raise _unknown_workspace()
-            is_new = (await session.execute(new.on_conflict_do_nothing().returning(Conversation.id))).one_or_none()
-            conversation = await lock_conversation(session, conversation_id)
-            if conversation.workspace_id != workspace_id:
-                raise Conflict("id: a conversation of another workspace has this id", code="id_taken", field="id")
+            conversation, is_new = await make_conversation(session, workspace_id, conversation_id, title)
             answering = await is_answering(session, conversation_id)
             if is_new:
                 await Hub.tell_all_in(session, (conversation_told(conversation, answering=False),))
@@ -111,6 +102,25 @@ class Conversations:
         async with reading(self._engine) as session:
             if await session.get(Conversation, conversation_id) is None:
                 raise unknown_conversation()
+
+
+async def make_conversation(
+    session: AsyncSession, workspace_id: str, conversation_id: str, title: str = ""
+) -> tuple[Conversation, bool]:
+    """The conversation with this id, locked, and whether it was made just now. Browsers are not told.
+
+    Raises:
+        NotFound, Conflict: as `Conversations.create`.
+    """
+    workspace = select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
+    if await session.scalar(workspace) is None:
+        raise _unknown_workspace()
+    new = insert(Conversation).values(id=conversation_id, workspace_id=workspace_id, title=title)
+    is_new = (await session.execute(new.on_conflict_do_nothing().returning(Conversation.id))).one_or_none()
+    conversation = await lock_conversation(session, conversation_id)
+    if conversation.workspace_id != workspace_id:
+        raise Conflict("id: a conversation of another workspace has this id", code="id_taken", field="id")
+    return conversation, is_new is not None
 
 
 def title_of(text: str) -> str:

@@ -56,8 +56,8 @@ class Following:
         self, items: AsyncIterator[Live], account: str, conversation_id: str, after: int | None
     ) -> AsyncGenerator[Told]:
         newest = await self._reading.newest(conversation_id)
-        yield _told("ready", {"revision": newest, "account": account})
         sent = Sent(newest if after is None else after)
+        yield _told("ready", {"revision": newest, "account": account}, sent.revision)
         async for told in self._changes(conversation_id, sent):
             yield told
         async for told in self._so_far(conversation_id):
@@ -129,5 +129,5 @@ async def _all_of(items: AsyncIterator[Live], account: str) -> AsyncGenerator[To
         yield _told(item.kind, item.data)
 
 
-def _told(kind: str, data: dict[str, Any]) -> Told:
-    return Told(kind, json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+def _told(kind: str, data: dict[str, Any], revision: int | None = None) -> Told:
+    return Told(kind, json.dumps(data, ensure_ascii=False, separators=(",", ":")), revision)

@@ -5,19 +5,24 @@ stores both messages if the conversation has not changed since; else all begins 
 sent. What was decided is kept, too: a replica that takes the reply over must make the same call.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
+from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import Rows
+from pallas_postgres.engine import Rows, fetch, writing
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
+from workspaces.chat.conversations import make_conversation
 from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
+from workspaces.chat.reading import Changed
 from workspaces.chat.stored import arguments_with, entries_of, limits_of
-from workspaces.chat.storing import begun, find_conversation, store_message
+from workspaces.chat.storing import Fetch, begun, find_conversation, store_message
 from workspaces.chat.views import RUNNING, conversation_topic
 from workspaces.live.hub import Hub
 from workspaces.stored_settings import settings_of
@@ -45,17 +50,44 @@ class Sending:
         self._start = start
         self._hub = hub
 
-    async def send(self, conversation_id: str, message: NewMessage) -> Sent:
+    async def send(self, conversation_id: str, message: NewMessage, workspace_id: str | None = None) -> Sent:
         """Store a message and begin with the reply. The same message again changes nothing.
 
+        With `workspace_id` the conversation is made there if there is none, unless the message is refused.
+
         Raises:
-            NotFound: there is no such conversation.
+            NotFound: there is no such conversation, or no such workspace.
             Denied: the agent is not attached (`agent_not_attached`).
             Rejected: it is not clear which agent is meant, or it cannot see images.
             Unavailable: the agent is not well (`agent_unhealthy`), or Postgres is not there.
-            Conflict: an agent is answering (`answering`), or another conversation has the id (`id_taken`).
+            Conflict: an agent is answering (`answering`), or another conversation or workspace has the id (`id_taken`).
         """
-        while found := await find_conversation(self._engine, conversation_id, message):
+        with self._hub.telling_first(conversation_topic(conversation_id)):
+            if workspace_id is None:
+                stored = await self._store(partial(fetch, self._engine), conversation_id, message)
+            else:
+                stored = await self._store_first(workspace_id, conversation_id, message)
+            if stored is not None:
+                claim, changed = stored
+                self._start(claim)
+                self._hub.tell_here(changed.told())
+        return sent_as(conversation_id, message.id, message.reply_id)
+
+    async def _store_first(
+        self, workspace_id: str, conversation_id: str, message: NewMessage
+    ) -> tuple[Claim, Changed] | None:
+        """The same for a conversation that may have to be made, in one transaction."""
+        async with writing(self._engine) as session:
+            await make_conversation(session, workspace_id, conversation_id)
+
+            async def inside(statement: Executable, values: Mapping[str, Any]) -> Rows:
+                return (await session.execute(statement, values)).all()
+
+            return await self._store(inside, conversation_id, message)
+
+    async def _store(self, fetch: Fetch, conversation_id: str, message: NewMessage) -> tuple[Claim, Changed] | None:
+        """The claim on the reply, and what browsers are told. None: the message is stored already."""
+        while found := await find_conversation(fetch, conversation_id, message):
             chosen, entries = self._choose(found, message), entries_of(found[0].entries)
             if any(entry.status in RUNNING for entry in entries):
                 raise answering()
@@ -63,12 +95,9 @@ class Sending:
             claim = _claim(conversation_id, message, chosen, entries, limits)
             values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
             reply = {"id": claim.reply_id, "seq": claim.seq, **values}
-            with self._hub.telling_first(conversation_topic(conversation_id)):
-                if (stored := await store_message(self._engine, found[0], message, reply)) is not None:
-                    self._start(replace(claim, arguments=arguments_with(stored.lines, message, claim)))
-                    self._hub.tell_here(stored.changed.told())
-                    break
-        return sent_as(conversation_id, message.id, message.reply_id)
+            if (stored := await store_message(fetch, found[0], message, reply)) is not None:
+                return replace(claim, arguments=arguments_with(stored.lines, message, claim)), stored.changed
+        return None
 
     def _choose(self, found: Rows, message: NewMessage) -> Chosen:
         """The agent that can be called now."""

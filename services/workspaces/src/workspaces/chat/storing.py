@@ -3,17 +3,16 @@
 The second one stores nothing if the conversation has changed since it was read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import ColumnElement, Row, bindparam, func, select, true
+from sqlalchemy import ColumnElement, Executable, Row, bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import Rows, fetch
+from pallas_postgres.engine import Rows
 from workspaces.answers import MessageView
 from workspaces.chat.choosing import ATTACHED, Chosen
 from workspaces.chat.conversations import title_of
@@ -131,7 +130,11 @@ class Stored:
     lines: list[Any] | None
 
 
-async def find_conversation(engine: AsyncEngine, conversation_id: str, message: NewMessage) -> Rows | None:
+type Fetch = Callable[[Executable, Mapping[str, Any]], Awaitable[Rows]]
+"""Executes a statement, as a transaction of its own or inside of one, and returns its rows."""
+
+
+async def find_conversation(fetch: Fetch, conversation_id: str, message: NewMessage) -> Rows | None:
     """The conversation, once for each agent that the sender may mean; None: the message is stored already.
 
     Raises:
@@ -140,7 +143,7 @@ async def find_conversation(engine: AsyncEngine, conversation_id: str, message: 
     """
     wanted = {"server": message.wanted.server_id, "instance": message.wanted.instance_id}
     named = {"message": message.id, "conversation": conversation_id}
-    found = await fetch(engine, _FOUND, {**named, **wanted})
+    found = await fetch(_FOUND, {**named, **wanted})
     if not found:
         raise unknown_conversation()
     if found[0].stored is None:
@@ -151,7 +154,7 @@ async def find_conversation(engine: AsyncEngine, conversation_id: str, message: 
 
 
 async def store_message(
-    engine: AsyncEngine, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
+    fetch: Fetch, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
 ) -> Stored | None:
     """Store a message, and its reply with these values. None: the conversation has changed since it was found."""
     there = {"workspace": found.workspace, "conversation": found.conversation, "seen": found.seen}
@@ -159,7 +162,7 @@ async def store_message(
     row = {f"new_{name}": reply[name] for name in _OF_REPLY}
     sent = {"first": reply["remembers_from"], "last": reply["seq"] - 2}
     statement, pictures = (_NEW_WITH_PICTURES, _pictures(message)) if message.pictures else (_NEW, {})
-    rows = await fetch(engine, statement, {**there, **asked, **row, **sent, **pictures})
+    rows = await fetch(statement, {**there, **asked, **row, **sent, **pictures})
     return _stored(rows[0], message, found.newest) if rows else None
 
 

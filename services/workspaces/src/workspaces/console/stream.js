@@ -67,6 +67,10 @@ class StreamReader {
         if (done || ended.aborted) return;
         clearTimeout(timer);
         timer = setTimeout(() => silent.abort(), SILENCE_MS);
+        if (!value.includes("\n")) {
+          rest += value; // of a long event, which would be searched again and again
+          continue;
+        }
         const blocks = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
         rest = blocks.pop() ?? "";
         for (const block of blocks) if (this.take(block) === "bye") return void reader.cancel();

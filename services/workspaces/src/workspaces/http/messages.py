@@ -12,7 +12,7 @@ from workspaces.chat.choosing import Wanted
 from workspaces.chat.images import MOST_IMAGES, pictures_of
 from workspaces.chat.model import NewMessage
 from workspaces.chat.sending import LONGEST_TEXT
-from workspaces.http.fields import Body
+from workspaces.http.fields import Body, PlainId
 from workspaces.http.parts import Parts
 
 
@@ -36,13 +36,18 @@ class NewImage(Body):
 
 
 class SendMessage(Body):
-    """A message to an agent. Choose `id` to be able to send it again without sending it twice."""
+    """A message to an agent. Choose `id` to be able to send it again without sending it twice.
+
+    With `workspace_id` it may be the first one of a conversation that is made with it, in that workspace. Choose the
+    conversation's id, too.
+    """
 
     images: Annotated[tuple[NewImage, ...], Field(max_length=MOST_IMAGES)] = ()
     text: Text
     agent_server_id: Id
     agent_instance_id: Id | None = None
     id: UUID | None = None
+    workspace_id: PlainId | None = None
 
     @field_validator("text")
     @classmethod
@@ -91,7 +96,7 @@ def messages_router(parts: Parts) -> APIRouter:
         pictures = await asyncio.to_thread(pictures_of, encoded) if encoded else ()
         wanted = Wanted(body.agent_server_id, body.agent_instance_id)
         message = NewMessage(str(body.id or uuid4()), body.text, pictures, wanted)
-        return await chat.sending.send(str(conversation_id), message)
+        return await chat.sending.send(str(conversation_id), message, body.workspace_id)
 
     @router.post("/messages/{reply_id}/cancel")
     async def cancel(reply_id: UUID) -> MessageView:

@@ -2,7 +2,7 @@
 import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
-import { draftOf, faultOfPaste, firstMessages, keepDraft, newDraft } from "./drafts.js";
+import { draftOf, faultOfPaste, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
 import { Obstacle, placeholder } from "./obstacle.js";
 import { AgentPicker } from "./picker.js";
@@ -16,10 +16,8 @@ import { AgentPicker } from "./picker.js";
  *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
  */
 export function Composer({ place, agents, running = "", asking = false, stays = false, cancel, send }) {
-  // Of a conversation that was made, but whose message was refused.
-  const [first] = useState(() => firstMessages.get(place));
-  const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
-  const [pictures, setPictures] = useState(first?.pictures ?? []);
+  const [draft, setDraft] = useState(() => draftOf(place));
+  const [pictures, setPictures] = useState(/** @type {Picture[]} */ ([]));
   const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
   const [sending, setSending] = useState(false);
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));

@@ -33,8 +33,9 @@ const Choice = ({ about, field, value, set }) => html`
 function Choices({ field, value, fault, set }) {
   const tick = (/** @type {unknown} */ one) => (/** @type {boolean} */ checked) =>
     set(checked ? [...value, one] : value.filter((/** @type {unknown} */ each) => each !== one));
+  const none = field.required && !field.least && "None is an answer, too.";
   return html`<fieldset class="field"><legend>${labelOf(field)}</legend>
-    ${field.hint && html`<p class="hint">${field.hint}</p>`}
+    ${(field.hint || none) && html`<p class="hint">${field.hint} ${none}</p>`}
     ${field.options.map((option) => html`<label class="check" key=${option.title}>
       <input type="checkbox" name=${field.name} checked=${value.includes(option.value)} onChange=${checkedTo(tick(option.value))} />
       <span>${option.title}</span></label>`)}

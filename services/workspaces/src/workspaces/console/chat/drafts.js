@@ -2,10 +2,8 @@
 
 /** `id`: what the message will be called, so that sending it twice makes one. @typedef {{id: string, text: string}} Draft */
 
-/** @typedef {{draft: Draft, pictures: import("./images.js").Picture[]}} FirstMessage */
-
-/** What a conversation that was just made begins with. @type {Map<string, FirstMessage>} */
-export const firstMessages = new Map();
+/** What a conversation that was just made begins with, until it is loaded. @type {Map<string, string>} */
+export const firstTexts = new Map();
 
 /** @param {string} place @returns {Draft} */
 export function draftOf(place) {

@@ -11,6 +11,8 @@
  * @property {any} start what the field has in the beginning
  * @property {Record<string, unknown>} limits attributes of the control
  * @property {boolean} whole numbers only
+ * @property {number} least how many choices are needed
+ * @property {number} most how many there may be
  */
 
 /** @type {Record<string, FieldSpec["kind"]>} */
@@ -34,7 +36,8 @@ function fieldOf(name, property, required) {
     : { minlength: property.minLength, maxlength: property.maxLength };
   const start = property.default ?? (kind === "checkbox" ? false : kind === "choices" ? [] : "");
   const [title, hint] = [property.title ?? name, property.description ?? ""];
-  return { name, title, hint, required, kind, options, start, limits, whole };
+  const [least, most] = [property.minItems ?? 0, property.maxItems ?? Infinity];
+  return { name, title, hint, required, kind, options, start, limits, whole, least, most };
 }
 
 /** @param {Record<string, any>} property @param {boolean} chosen from a list @returns {FieldSpec["kind"]} */
@@ -60,11 +63,19 @@ function optionsOf(property) {
  * @param {HTMLInputElement | null} control whose own checks count as well
  */
 export function faultOf(field, value, control) {
-  const empty = value === "" || value === undefined || (field.kind === "choices" && !value.length);
+  if (field.kind === "choices") return faultOfChoices(field, value.length);
+  const empty = value === "" || value === undefined;
   if (field.required && empty) return "This is needed.";
   if (control && !control.validity.valid) return control.validationMessage;
   if (!empty && field.whole && !Number.isInteger(Number(value))) return "A whole number is needed.";
   return "";
+}
+
+/** No choice is an answer, too, unless the schema wants some. @param {FieldSpec} field @param {number} chosen */
+function faultOfChoices({ required, least, most }, chosen) {
+  if (chosen > most) return `Choose at most ${most}.`;
+  if (chosen >= least || (!chosen && !required)) return "";
+  return `Choose at least ${least}${required ? "" : ", or none"}.`;
 }
 
 /** The values as the schema wants them; what was left empty is left out. @param {FieldSpec[]} fields @param {Record<string, any>} values */

@@ -1,7 +1,7 @@
 // Images of a message that is being written.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { IconButton } from "../parts/basic.js";
-import { size } from "../parts/time.js";
+import { size } from "../parts/units.js";
 
 export const TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MOST = 8;

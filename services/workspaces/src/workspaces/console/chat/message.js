@@ -39,7 +39,7 @@ function Reply({ item, view, agents }) {
   return html`<article class="message reply" aria-label=${name} aria-busy=${atWork}>
     <header><${AgentIcon} icon=${agent?.icon} /><strong dir="auto">${name}</strong>
       ${!atWork && html`<span class="faint"><${Clock} at=${view.ended_at ?? view.created_at} /></span>`}</header>
-    ${atWork ? html`<${Arriving} text=${item.text} />` : view.content && html`<${Markdown} text=${view.content} />`}
+    ${atWork ? html`<${Arriving} text=${item.text} />` : view.content && html`<${Markdown} text=${view.content} meanwhile=${item.text.parts.peek()} />`}
     ${atWork && html`<${Thinking} progress=${view.progress} since=${item.since} asking=${view.status === "asking"} />`}
     ${view.status === "asking" && view.question && html`<${Question} key=${view.question.id} reply=${view.id} question=${view.question} />`}
     ${view.status === "answered" && !view.content && html`<p class="muted">The agent answered without text.</p>`}
@@ -58,7 +58,7 @@ const Failure = ({ view }) => html`<div class="failure" role="group" aria-label=
     ${view.error_code && html`<code class="tag">${view.error_code}</code>`}</div></div>`;
 
 /** @param {{text: import("./streamed.js").Streamed}} props */
-const Arriving = ({ text }) => text.html.value.length > 0 && html`<${Blocks} html=${text.html.value} />`;
+const Arriving = ({ text }) => text.parts.value.length > 0 && html`<${Blocks} parts=${text.parts.value} />`;
 
 /** @param {{view: MessageView, agents: import("./agents.js").Agents}} props */
 function Actions({ view, agents }) {

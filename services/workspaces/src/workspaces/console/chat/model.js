@@ -130,10 +130,12 @@ export class Chat {
         this.byId.set(view.id, begun);
         fresh.push(begun);
       } else if (view.revision >= item.view.value.revision) {
-        if (running(view) && !running(item.view.value)) item.since = Date.now();
+        if (running(view) && !running(item.view.value)) {
+          item.since = Date.now();
+          item.text.begin(view.attempt);
+        }
         moved ||= view.seq !== item.view.value.seq;
         item.view.value = view;
-        if (!running(view)) item.text.clear();
       }
     }
     if (!fresh.length && !moved) return;

@@ -1,6 +1,6 @@
 // Which agent gets the next message.
-import { html, useState } from "../lib.js";
-import { HealthBadge, Icon, healthOf } from "../parts/basic.js";
+import { html } from "../lib.js";
+import { HealthBadge, Icon, healthOf, usePicture } from "../parts/basic.js";
 import { Combobox } from "../parts/combobox.js";
 import { keyOf } from "./agents.js";
 
@@ -11,9 +11,9 @@ import { keyOf } from "./agents.js";
  * @param {{icon: string | null | undefined, size?: number}} props
  */
 export function AgentIcon({ icon, size = 20 }) {
-  const [broken, setBroken] = useState(/** @type {string | null} */ (null));
-  return html`<span class="agent-icon" style=${{ "--size": `${size}px` }}>${icon && icon !== broken
-    ? html`<img src=${icon} alt="" width=${size} height=${size} onError=${() => setBroken(icon)} />`
+  const picture = usePicture(icon);
+  return html`<span class="agent-icon" style=${{ "--size": `${size}px` }}>${picture
+    ? html`<img ...${picture} alt="" width=${size} height=${size} />`
     : html`<${Icon} name="bot" size=${Math.round(size * 0.7)} />`}</span>`;
 }
 
@@ -34,7 +34,7 @@ export function AgentPicker({ agents, onPicked }) {
   };
   const shown = agent && html`<${AgentIcon} icon=${agent.icon} />
     <span class="ellipsis" dir="auto">${agent.label}</span><${HealthBadge} health=${agent.health} />`;
-  return html`<${Combobox} up label=${label} placeholder="Find an agent…" options=${options} value=${agents.picked.value}
+  return html`<${Combobox} label=${label} placeholder="Find an agent…" options=${options} value=${agents.picked.value}
     shown=${shown ?? "Pick an agent"} render=${Choice} onPick=${pick} />`;
 }
 

@@ -11,20 +11,40 @@ import { ApiError, path, post } from "../api.js";
  * @param {AgentView | null} agent
  * @param {Message} message
  */
-export async function sendMessage(chat, agent, { id, text, pictures }) {
-  if (!agent) throw new ApiError(409, { error: "There is no agent that could answer.", code: "no_agent" });
+export async function sendMessage(chat, agent, message) {
+  if (!agent) throw noAgent();
+  const { id, text, pictures } = message;
   const seq = (chat.items.value.at(-1)?.view.value.seq ?? 0) + 1;
   const shown = pictures.map(({ url, mime_type, bytes }) => ({ id: url, mime_type, bytes }));
   chat.put([unsent(chat.id, agent, { id, seq, role: "user", status: "answered", content: text, images: shown })]);
-  const images = pictures.map(({ data, mime_type }) => ({ data, mime_type }));
-  const body = { id, text, images, agent_instance_id: agent.instance_id, agent_server_id: agent.server_id };
   try {
-    const sent = /** @type {import("../answers").Sent} */ (await post(path`/conversations/${chat.id}/messages`, body));
+    const sent = await sendTo(chat.id, agent, message);
     if (!chat.byId.has(sent.reply_id)) chat.put([unsent(chat.id, agent, { id: sent.reply_id, seq: seq + 1 })]);
   } catch (error) {
     if (chat.byId.get(id)?.view.value.revision === 0) chat.drop(id);
     throw error;
   }
+}
+
+/**
+ * Make a conversation with its first message, whose id is its own, too: sent again, it is the same one. If the message is
+ * refused, there is none.
+ * @param {string} workspace
+ * @param {AgentView | null} agent
+ * @param {Message} message
+ */
+export async function sendFirst(workspace, agent, message) {
+  if (!agent) throw noAgent();
+  await sendTo(message.id, agent, message, { workspace_id: workspace });
+}
+
+const noAgent = () => new ApiError(409, { error: "There is no agent that could answer.", code: "no_agent" });
+
+/** @param {string} conversation @param {AgentView} agent @param {Message} message @param {object} [more] @returns {Promise<import("../answers").Sent>} */
+function sendTo(conversation, agent, { id, text, pictures }, more) {
+  const images = pictures.map(({ data, mime_type }) => ({ data, mime_type }));
+  const body = { id, text, images, agent_instance_id: agent.instance_id, agent_server_id: agent.server_id, ...more };
+  return post(path`/conversations/${conversation}/messages`, body);
 }
 
 /**

@@ -1,6 +1,9 @@
 // The text of an answer while it arrives, rendered at most once for each frame.
 import { signal } from "../lib.js";
-import { continued } from "../text/markdown.js";
+import { Rendering } from "../text/markdown.js";
+
+/** How long it may render in a frame. */
+const BUDGET_MS = 8;
 
 /**
  * `offset` counts UTF-16 code units; each restart of an attempt begins at 0 again.
@@ -8,14 +11,12 @@ import { continued } from "../text/markdown.js";
  */
 
 export class Streamed {
-  /** The blocks so far. @type {import("../lib.js").Signal<string[]>} */
-  html = signal([]);
+  /** The blocks so far, in groups. @type {import("../lib.js").Signal<string[][]>} */
+  parts = signal([]);
   attempt = 0;
   restarts = 0;
   length = 0;
-  waiting = "";
-  /** @type {import("../text/markdown.js").Blocks} */
-  known = { html: [], rest: "" };
+  rendering = new Rendering();
   frame = 0;
 
   /** @param {Piece} piece */
@@ -26,24 +27,31 @@ export class Streamed {
     this.restarts = restarts;
     const more = text.slice(this.length - offset);
     if (offset > this.length || !more) return; // one got lost, or it is known; the message itself will have all
-    this.waiting += more;
+    this.rendering.add(more);
     this.length += more.length;
     this.frame ||= requestAnimationFrame(() => this.render());
   }
 
   render() {
-    this.frame = 0;
-    const { known, html } = continued(this.known, this.waiting);
-    this.waiting = "";
-    this.known = known;
-    this.html.value = html;
+    const ends = performance.now() + BUDGET_MS;
+    let more;
+    do more = this.rendering.step(false);
+    while (more && performance.now() < ends);
+    this.frame = more ? requestAnimationFrame(() => this.render()) : 0;
+    this.parts.value = this.rendering.shown();
+  }
+
+  /** Of a later attempt nothing has come yet. @param {number} attempt */
+  begin(attempt) {
+    if (attempt <= this.attempt) return;
+    this.clear();
+    this.attempt = attempt;
   }
 
   clear() {
     cancelAnimationFrame(this.frame);
     this.frame = this.length = 0;
-    this.waiting = "";
-    this.known = { html: [], rest: "" };
-    if (this.html.value.length) this.html.value = [];
+    this.rendering = new Rendering();
+    if (this.parts.value.length) this.parts.value = [];
   }
 }

@@ -14,6 +14,16 @@ export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
     <use href=${`${SPRITE}#${name}`} /></svg>`;
 
+/** Pictures that could not be loaded: whatever shows one next does not ask for it again. @type {Set<string>} */
+const broken = new Set();
+
+/** Attributes of an `img` with this address; null: there is no such picture. @param {string | null | undefined} src */
+export function usePicture(src) {
+  const [, setBroken] = useState("");
+  if (!src || broken.has(src)) return null;
+  return { src, onError: () => (broken.add(src), setBroken(src)) };
+}
+
 /** @param {{size?: number}} props */
 export const Spinner = ({ size = 16 }) => html`
   <svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">
@@ -112,8 +122,8 @@ async function write(text) {
   if (!copied) throw new Error("not copied");
 }
 
-/** Copies a text, and says so for a moment. @param {{text: string, label?: string, class?: string}} props */
-export function Copy({ text, label = "Copy", class: extra }) {
+/** Copies a text, and says so for a moment. @param {{text: string, label?: string}} props */
+export function Copy({ text, label = "Copy" }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     const timer = copied ? setTimeout(() => setCopied(false), 1500) : undefined;
@@ -121,5 +131,5 @@ export function Copy({ text, label = "Copy", class: extra }) {
   }, [copied]);
   const copy = () => write(text).then(() => setCopied(true), () => setCopied(false));
   const [icon, says] = copied ? ["check", "Copied"] : ["copy", label];
-  return html`<${IconButton} icon=${icon} label=${says} class=${classes(extra, copied && "done")} onClick=${copy} />`;
+  return html`<${IconButton} icon=${icon} label=${says} class=${copied ? "done" : ""} onClick=${copy} />`;
 }

@@ -3,17 +3,16 @@ import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, val
 import { Icon } from "./basic.js";
 
 /** @typedef {import("../lib.js").Children} Children */
-/** @typedef {{value: string, text: string, also?: string, disabled?: boolean}} Option the filter searches `text`, and behind it `also` */
+/** @typedef {{value: string, text: string, also?: string}} Option the filter searches `text`, and behind it `also` */
 
 const PAGE = 6;
 
 /**
  * @template {Option} T
  * @param {{label: string, placeholder: string, options: T[], value: string | null, onPick: (option: T) => void,
- *   disabled?: boolean, up?: boolean, render: (option: T) => Children, shown: Children, none?: Children}} props
- *   `shown` is on the button, `none` is said when there are no options at all
+ *   render: (option: T) => Children, shown: Children}} props `shown` is on the button
  */
-export function Combobox({ label, placeholder, options, value, onPick, disabled, up, render, shown, none }) {
+export function Combobox({ label, placeholder, options, value, onPick, render, shown }) {
   const [open, setOpen] = useState(false);
   const [filter, setFilter] = useState("");
   const [at, setAt] = useState(0);
@@ -54,7 +53,7 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled,
     root.current?.querySelector("button")?.focus();
   };
   const pick = (/** @type {T | undefined} */ option) => {
-    if (!option || option.disabled) return;
+    if (!option) return;
     close();
     onPick(option);
   };
@@ -80,20 +79,20 @@ export function Combobox({ label, placeholder, options, value, onPick, disabled,
   };
   const button = { "aria-haspopup": "listbox", "aria-expanded": open, "aria-controls": open ? `${id}-list` : undefined };
   return html`<div class="combobox" ref=${root}>
-    <button type="button" class="combobox-button" disabled=${disabled} aria-label=${label} ...${button}
+    <button type="button" class="combobox-button" aria-label=${label} ...${button}
       onClick=${() => (open ? close() : setOpen(true))} onKeyDown=${openKeys}>
       ${shown}<${Icon} name="chevrons-up-down" size=${14} /></button>
-    ${open && html`<div class="combobox-list ${up ? "up" : "down"}">
+    ${open && html`<div class="combobox-list">
       <div class="search"><${Icon} name="search" />
         <input type="text" role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-autocomplete="list"
           aria-activedescendant=${found.length ? `${id}-${active}` : undefined} aria-label=${placeholder} placeholder=${placeholder}
           autocomplete="off" spellcheck=${false} value=${filter} onInput=${valueTo(search)} onKeyDown=${keys} /></div>
       <div role="listbox" id=${`${id}-list`} aria-label=${label} class="options">${found.map((option, i) => html`
         <div key=${option.value} id=${`${id}-${i}`} class="option" role="option" aria-selected=${i === active}
-          aria-disabled=${option.disabled || undefined} aria-current=${option.value === value ? "true" : undefined}
+          aria-current=${option.value === value ? "true" : undefined}
           onPointerMove=${() => i === active || setAt(i)} onClick=${() => pick(option)}>
           ${render(option)}
           ${option.value === value ? html`<${Icon} name="check" class="picked" />` : html`<i class="unpicked" />`}</div>`)}</div>
-      ${!found.length && html`<p class="combobox-none" role="status">${options.length ? "Nothing matches." : none}</p>`}</div>`}
+      ${!found.length && html`<p class="combobox-none" role="status">Nothing matches.</p>`}</div>`}
   </div>`;
 }

@@ -2,7 +2,8 @@
 import { counted, html } from "../lib.js";
 import { Copy, Pill } from "./basic.js";
 import { Table } from "./table.js";
-import { Time, duration } from "./time.js";
+import { Time } from "./time.js";
+import { duration } from "./units.js";
 
 /** @typedef {import("../answers").HookRunView} Run */
 
@@ -17,7 +18,7 @@ const WORDS = {
 };
 
 /** A hook in words; an unknown one by its name. @param {string} hook */
-export const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
+const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
 
 /** @param {{runs: readonly Run[], named?: boolean, label?: string}} props `named`: with the name of the instance */
 export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {

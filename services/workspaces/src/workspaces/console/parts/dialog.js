@@ -5,9 +5,9 @@ import { Banner, Button, IconButton } from "./basic.js";
 
 /**
  * Open as long as it is rendered. Escape and a click beside it close it.
- * @param {{title: string, onClose: () => void, children?: import("../lib.js").Children, wide?: boolean}} props
+ * @param {{title: string, onClose: () => void, children?: import("../lib.js").Children}} props
  */
-export function Dialog({ title, onClose, children, wide = false }) {
+export function Dialog({ title, onClose, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const id = useId();
   useEffect(() => {
@@ -22,7 +22,7 @@ export function Dialog({ title, onClose, children, wide = false }) {
     event.preventDefault();
     onClose();
   };
-  return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${cancel} onMouseDown=${beside}>
+  return html`<dialog ref=${dialog} aria-labelledby=${id} onCancel=${cancel} onMouseDown=${beside}>
     <div class="dialog">
       <header><h2 id=${id}>${title}</h2><${IconButton} icon="x" label="Close" onClick=${onClose} /></header>${children}</div></dialog>`;
 }

@@ -1,7 +1,7 @@
 // What pages about instances share: the state of a team in Mnemosyne, its agents, entries that cannot be used.
-import { capital, classes, html, useState } from "../lib.js";
+import { capital, classes, html } from "../lib.js";
 import { path, post } from "../api.js";
-import { Banner, Button, HealthBadge, Icon, Pill, healthOf } from "./basic.js";
+import { Banner, Button, HealthBadge, Icon, Pill, healthOf, usePicture } from "./basic.js";
 import { useWork } from "./load.js";
 import { failed, toast } from "./toast.js";
 
@@ -36,9 +36,9 @@ export function Unprovisioned({ instance, onDone }) {
 
 /** The picture of an agent, or the first letter of its title. @param {{title: string, icon: string | null, size?: number}} props */
 export function AgentIcon({ title, icon, size = 28 }) {
-  const [broken, setBroken] = useState(false);
+  const picture = usePicture(icon);
   const box = { width: size, height: size };
-  if (icon && !broken) return html`<img class="agent-tile" src=${icon} ...${box} alt="" loading="lazy" onError=${() => setBroken(true)} />`;
+  if (picture) return html`<img class="agent-tile" ...${picture} ...${box} alt="" loading="lazy" />`;
   return html`<svg class="agent-tile" ...${box} viewBox="0 0 28 28" aria-hidden="true">
     <text x="14" y="14.5" dominant-baseline="central" text-anchor="middle">${[...title.trim()][0]?.toUpperCase() ?? "?"}</text></svg>`;
 }

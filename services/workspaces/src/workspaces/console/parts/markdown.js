@@ -1,16 +1,82 @@
-// Markdown in the page, with buttons that copy code.
-import { html, useMemo } from "../lib.js";
-import { blocksOf } from "../text/markdown.js";
+// Markdown in the page, with buttons that copy code. A long text appears slice by slice, and the page can be used meanwhile.
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
+import { Rendering } from "../text/markdown.js";
 
-/** A text of somebody who is not trusted. Its page needs markdown.css. @param {{text: string}} props */
-export const Markdown = ({ text }) => html`<${Blocks} html=${useMemo(() => blocksOf(text), [text])} />`;
+const BUDGET_MS = 12;
+
+/** What is being rendered, the latest last: it is done first, since it is what is read. @type {(() => boolean)[]} */
+const waiting = [];
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+/** Call `step` until it returns false, with pauses in which the page reacts. @param {() => boolean} step @returns {() => void} ends it */
+function inSteps(step) {
+  waiting.push(step);
+  timer ??= setTimeout(work);
+  return () => {
+    const at = waiting.indexOf(step);
+    if (at >= 0) waiting.splice(at, 1);
+  };
+}
+
+function work() {
+  const ends = performance.now() + BUDGET_MS;
+  do if (!waiting.at(-1)?.()) waiting.pop();
+  while (waiting.length && performance.now() < ends);
+  timer = waiting.length ? setTimeout(work) : undefined;
+}
 
 /**
- * Blocks that are already clean. A block whose HTML is the same stays as it is in the page.
- * @param {{html: string[]}} props
+ * A text of somebody who is not trusted. Its page needs markdown.css. `meanwhile` is shown until all is rendered.
+ * @param {{text: string, meanwhile?: string[][]}} props
  */
-export const Blocks = ({ html: blocks }) => html`<div class="md" onClick=${copyCode}>${blocks.map((block, i) => html`
-  <div key=${i} dir="auto" dangerouslySetInnerHTML=${{ __html: block }} />`)}</div>`;
+export function Markdown({ text, meanwhile = [] }) {
+  const rendering = useMemo(() => {
+    const begun = new Rendering(text);
+    begun.step(true);
+    return begun;
+  }, [text]);
+  const [, show] = useState(0);
+  useEffect(() => {
+    if (!rendering.rest) return undefined;
+    return inSteps(() => {
+      const more = rendering.step(true);
+      show((count) => count + 1);
+      return more;
+    });
+  }, [rendering]);
+  return html`<${Blocks} parts=${rendering.rest && meanwhile.length ? meanwhile : rendering.shown()} />`;
+}
+
+/**
+ * Blocks that are already clean, in groups. A group that is the same, and a block whose HTML is, stays as it is in the page.
+ * @param {{parts: string[][]}} props
+ */
+export const Blocks = ({ parts }) => html`<div class="md" onClick=${copyCode}>${parts.map(viewOf)}</div>`;
+
+/** One view for each group: what has the same view is not even looked at. @type {WeakMap<string[], import("../lib.js").View>} */
+const views = new WeakMap();
+
+/** @param {string[]} blocks @param {number} place */
+function viewOf(blocks, place) {
+  const view = views.get(blocks) ?? html`<${Part} key=${place} blocks=${blocks} />`;
+  views.set(blocks, view);
+  return view;
+}
+
+/** @param {{blocks: string[]}} props */
+function Part({ blocks }) {
+  const self = useRef(/** @type {HTMLElement | null} */ (null));
+  const shown = useRef(/** @type {string[]} */ ([]));
+  useLayoutEffect(() => {
+    const [element, before] = [/** @type {HTMLElement} */ (self.current), shown.current];
+    const same = blocks.findIndex((block, i) => block !== before[i]);
+    for (let i = same; i >= 0 && i < before.length; i++) element.lastElementChild?.remove();
+    if (same >= 0) element.insertAdjacentHTML("beforeend", blocks.slice(same).map((block) => `<div dir="auto">${block}</div>`).join(""));
+    shown.current = blocks;
+  }, [blocks]);
+  return html`<div class="md-part" ref=${self} />`;
+}
 
 /** @param {MouseEvent} event */
 function copyCode(event) {

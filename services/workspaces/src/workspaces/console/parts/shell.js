@@ -57,7 +57,7 @@ export function Shell({ children }) {
   </div>`;
 }
 
-export const Brand = () => html`
+const Brand = () => html`
   <a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
 
 function Navigation() {

@@ -1,10 +1,9 @@
 // Points in time and durations, as people read them.
-import { computed, html, signal } from "../lib.js";
+import { html, signal } from "../lib.js";
 
-const minute = signal(Date.now());
-setInterval(() => document.hidden || (minute.value = Date.now()), 30_000);
 /** The time, twice a minute. */
-export const now = computed(() => minute.value);
+const now = signal(Date.now());
+setInterval(() => document.hidden || (now.value = Date.now()), 30_000);
 
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -26,12 +25,10 @@ export function Clock({ at }) {
   return html`<time datetime=${at} title=${full.format(date)}>${text}</time>`;
 }
 
-/** @param {string} at @param {number} [from] milliseconds */
-export function ago(at, from = Date.now()) {
+/** @param {string} at @param {number} from milliseconds */
+function ago(at, from) {
   const seconds = Math.round((new Date(at).getTime() - from) / 1000);
   if (seconds < -14 * 86_400) return day.format(new Date(at));
   for (const [unit, size] of UNITS) if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
   return "just now";
 }
-
-export { duration, size } from "./units.js";

@@ -2,6 +2,7 @@
 import { DOMPurify, Marked } from "../vendor/text.js";
 import { highlighted } from "./highlight.js";
 
+/** @typedef {import("../vendor/text.js").Token} Token */
 /** @typedef {import("../vendor/text.js").Tokens.TableCell} TableCell */
 
 const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
@@ -18,7 +19,7 @@ const markdown = new Marked({
       const name = escaped((lang ?? "").split(/\s/, 1)[0] ?? "");
       return `<div class="code"><div class="code-head"><span>${name || "text"}</span>
         <button type="button" class="copy-code">Copy</button></div>
-        <pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
+        <pre tabindex="0"><code>${text.length > LONGEST_TABLE ? escaped(text) : highlighted(text, name, escaped)}</code></pre></div>`;
     },
     table(token) {
       const cell = (/** @type {"th" | "td"} */ tag, /** @type {TableCell} */ { align, tokens }) =>
@@ -52,66 +53,144 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** Longer texts, and wide runs of spaces, of which each costs its square (as does each level of a list), stop the page. */
-const LONGEST = 1_000_000;
-const WIDE = /[ \t]{400}/;
+/** Characters that are rendered at a time. */
+const SLICE = 4_000;
+/** A block that is longer is shown as several. Code costs less. */
+const [LONGEST, LONGEST_TABLE, LONGEST_CODE] = [2 * SLICE, 4 * SLICE, 16 * SLICE];
+const MOST_LINKS = 200;
 
-/** @param {string} text */
-const lexed = (text) => {
-  if (text.length > LONGEST || WIDE.test(text)) throw new RangeError("too much for Markdown");
-  return markdown.lexer(text);
-};
+/** Wide runs of spaces, of which each costs its square, and many levels of quotes and lists stop the page. */
+const HARD = /[ \t]{400}|^(?:[ \t]*(?:>|(?:[-+*]|\d+[.)])[ \t])){50}/m;
 
-/** What cannot be read as Markdown, as quotes in 10,000 levels cannot either. @param {string} text */
+/** What cannot be read as Markdown. @param {string} text */
 const plain = (text) => `<p>${escaped(text).replace(/\n/g, "<br>")}</p>`;
 
 /**
  * The blocks as clean HTML. They are cleaned together, which takes a third of the time.
- * @param {import("../vendor/text.js").Token[]} tokens
+ * @param {Token[]} tokens
  */
-function rendered(tokens) {
+function cleaned(tokens) {
   const blocks = tokens.filter((token) => token.type !== "space" && token.type !== "def").map((token) => `<div>${markdown.parser([token])}</div>`);
   const clean = DOMPurify.sanitize(blocks.join(""), { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
   return Array.from(clean.children, (block) => block.innerHTML);
 }
 
-/** @typedef {{html: string[], rest: string}} Blocks the blocks that are final, and the text behind them */
-
-/**
- * The whole text, one string of HTML for each block.
- * @param {string} text
- * @returns {string[]}
- */
-export function blocksOf(text) {
-  try {
-    return rendered(lexed(text));
-  } catch {
-    return [plain(text)];
-  }
+/** The beginning of a text, up to the end of a line or at least of a word. @param {string} text @param {number} size */
+function beginning(text, size) {
+  if (text.length <= size) return text;
+  const piece = text.slice(0, size);
+  const end = piece.lastIndexOf("\n") + 1 || piece.lastIndexOf(" ") + 1;
+  return end ? piece.slice(0, end) : piece.replace(/[\uD800-\uDBFF]$/, "");
 }
 
-/**
- * What `known` becomes with more text behind it. Only the last block may still change, so only it is rendered again.
- * @param {Blocks} known
- * @param {string} more
- * @returns {{known: Blocks, html: string[]}} `html` has the unfinished block as well
- */
-export function continued(known, more) {
-  const rest = known.rest + more;
-  try {
-    return further(known, rest);
-  } catch {
-    return { known: { html: known.html, rest }, html: [...known.html, plain(rest)] };
-  }
+/** As much of a block as can be cut off: up to a line that begins something, if there is one. @param {string} block */
+function head(block) {
+  let at = block.length;
+  do at = block.lastIndexOf("\n", at - 1);
+  while (at > block.length / 2 && !/\S/.test(block[at + 1] ?? ""));
+  return at > block.length / 2 ? block.slice(0, at + 1) : block;
 }
 
-/** @param {Blocks} known @param {string} rest @returns {{known: Blocks, html: string[]}} */
-function further(known, rest) {
-  const tokens = lexed(rest);
-  const last = tokens.findLastIndex((token) => token.type !== "space");
-  const final = rendered(tokens.slice(0, Math.max(0, last)));
-  const behind = tokens.slice(0, Math.max(0, last)).reduce((sum, token) => sum + token.raw.length, 0);
-  const html = final.length ? [...known.html, ...final] : known.html;
-  const open = tokens[last];
-  return { known: { html, rest: rest.slice(behind) }, html: open ? [...html, ...rendered([open])] : html };
+/** What stands before the rest of a block that was cut, so that it goes on: its fence, or the head of its table. @param {Token} token @param {string} block */
+function opening({ type }, block) {
+  const found = type === "code" ? /^ {0,3}(?:`{3,}|~{3,}).*\n/.exec(block) : type === "table" ? /^.*\n.*\n/.exec(block) : null;
+  return found && found[0].length < SLICE / 8 ? found[0] : "";
+}
+
+/** A text that becomes blocks of clean HTML, in steps that take about the same time whatever it is, and however long. */
+export class Rendering {
+  /** The blocks that are final, in groups. Only the last group is replaced. @type {string[][]} */
+  parts = [];
+  /** The text behind them. */
+  rest = "";
+  /** Characters of the last group. */
+  size = SLICE;
+  /** The block that may still change. @type {Token[]} */
+  open = [];
+
+  /** @param {string} text */
+  constructor(text = "") {
+    this.add(text);
+    // What a slice refers to may be defined in another one.
+    const defined = text.length > SLICE ? (this.rest.match(/^ {0,3}\[[^\]\n]{1,200}\]:.{1,500}$/gm) ?? []) : [];
+    this.links = markdown.lexer(defined.slice(0, MOST_LINKS).join("\n\n")).links;
+  }
+
+  /** More of the text. @param {string} text */
+  add(text) {
+    const broken = this.rest.endsWith("\r") || text.includes("\r");
+    this.rest += text;
+    if (broken) this.rest = this.rest.replace(/\r\n|\r(?!$)/g, "\n");
+  }
+
+  /**
+   * Render one slice. The last block of a text that is not `whole` may still change, and is left.
+   * @param {boolean} whole
+   * @returns {boolean} false: there is no more to do for now
+   */
+  step(whole) {
+    this.open = [];
+    for (let size = SLICE; this.rest; size *= 2) {
+      const piece = beginning(this.rest, size);
+      const goesOn = piece.length < this.rest.length;
+      const tokens = this.lexed(piece);
+      const last = tokens.findLastIndex((token) => token.type !== "space");
+      if (whole && !goesOn) return this.take(tokens, piece.length);
+      if (last > 0) return this.take(tokens.slice(0, last), tokens.slice(0, last).reduce((sum, { raw }) => sum + raw.length, 0));
+      if (!goesOn) {
+        this.open = tokens;
+        return false;
+      }
+      const open = tokens[last];
+      if (!open || open.type === "plain") return this.take(tokens, piece.length);
+      if (size < (open.type === "code" ? LONGEST_CODE : open.type === "table" ? LONGEST_TABLE : LONGEST)) continue;
+      const cut = head(piece);
+      this.take(this.lexed(cut), cut.length);
+      this.rest = opening(open, cut) + this.rest;
+      return true;
+    }
+    return false;
+  }
+
+  /** All groups, with the block that may still change. @returns {string[][]} */
+  shown() {
+    const open = this.html(this.open);
+    return open.length ? [...this.parts.slice(0, -1), [...(this.parts.at(-1) ?? []), ...open]] : [...this.parts];
+  }
+
+  /** The text is replaced by what is behind its first blocks. @param {Token[]} tokens @param {number} length their characters */
+  take(tokens, length) {
+    const blocks = this.html(tokens);
+    this.rest = this.rest.slice(length);
+    if (!blocks.length) return true;
+    if (this.size + length > SLICE) {
+      this.parts.push([]);
+      this.size = 0;
+    }
+    this.parts.push([...(this.parts.pop() ?? []), ...blocks]);
+    this.size += length;
+    return true;
+  }
+
+  /** @param {string} text @returns {Token[]} one of type "plain": it cannot be read as Markdown */
+  lexed(text) {
+    const lexer = new markdown.Lexer(markdown.defaults);
+    Object.assign(lexer.tokens.links, this.links);
+    try {
+      if (!HARD.test(text)) return lexer.lex(text);
+    } catch {
+      // it is too deep
+    }
+    return [{ type: "plain", raw: text }];
+  }
+
+  /** @param {Token[]} tokens */
+  html(tokens) {
+    try {
+      if (tokens[0]?.type !== "plain") return cleaned(tokens);
+    } catch {
+      // it is too deep
+    }
+    return [plain(tokens.map(({ raw }) => raw).join(""))];
+  }
 }

@@ -21,10 +21,10 @@ export default function ComparePage({ params }) {
   const both = (/** @type {Comparison} */ found) => isOver(found.old.turn) && isOver(found.new.turn);
   const { data, fault, again } = useLive(() => /** @type {Promise<Comparison>} */ (get(path`/turns/${a}/compare/${b}`)), both, [a, b]);
   useTitle("Compare turns");
-  if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   const [marking, setMarking] = useState(false);
   const texts = [data?.old.content?.text ?? "", data?.new.content?.text ?? ""];
   const pieces = useMemo(() => (marking ? differences(texts[0] ?? "", texts[1] ?? "") : undefined), [marking, ...texts]);
+  if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   const longest = data ? Math.max(data.old.times.total, data.new.times.total) : 0;
   return html`<div class="page wide">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/turns/${encodeURIComponent(a)}`}><${Icon} name="arrow-left" size=${14} />The first turn</a></nav>

@@ -1,5 +1,5 @@
 // Deliveries: everything that Mnemosyne was told, what failed, and how many hooks still wait.
-import { html, useEffect, useState, useTitle } from "../lib.js";
+import { html, useEffect, useState, useTitle, valueTo } from "../lib.js";
 import { get, post } from "../api.js";
 import { Banner, Button, Empty } from "../parts/basic.js";
 import { DeliveryTable } from "../parts/delivery_table.js";
@@ -53,10 +53,7 @@ const Waiting = ({ due }) => html`<p class="waiting" role="status">${due === 0 ?
 /** @param {{chosen: string}} props */
 function Instances({ chosen }) {
   const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance"]);
-  const choose = (/** @type {Event} */ event) => {
-    const id = /** @type {HTMLSelectElement} */ (event.target).value;
-    navigate(id ? `/deliveries?instance=${encodeURIComponent(id)}` : "/deliveries", { replace: true });
-  };
-  return html`<select aria-label="Instance" class="filter" value=${chosen} onChange=${choose}><option value="">All instances</option>
+  const choose = (/** @type {string} */ id) => navigate(id ? `/deliveries?instance=${encodeURIComponent(id)}` : "/deliveries", { replace: true });
+  return html`<select aria-label="Instance" class="filter" value=${chosen} onChange=${valueTo(choose)}><option value="">All instances</option>
     ${(loaded.data ?? []).map((each) => html`<option key=${each.id} value=${each.id} selected=${each.id === chosen}>${each.name}</option>`)}</select>`;
 }

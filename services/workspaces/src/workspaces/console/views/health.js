@@ -2,16 +2,13 @@
 import { capital, html, useEffect, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { on } from "../events.js";
-import { Empty, HealthBadge } from "../parts/basic.js";
+import { Empty, HealthBadge, healthOf } from "../parts/basic.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
 import { ORDER, placeOf, worstOf } from "../parts/worst.js";
 
 /** @typedef {import("../answers").AgentStatus} Status */
 /** @typedef {import("../answers").AgentStatuses} Statuses */
-
-const WORDS = /** @type {Record<string, string>} */ ({ ok: "healthy", degraded: "degraded", error: "unhealthy", unknown: "not yet checked" });
-const TONES = /** @type {Record<string, string>} */ ({ ok: "ok", degraded: "warn", error: "bad", unknown: "idle" });
 
 export default function HealthPage() {
   const loaded = useLoaded(() => /** @type {Promise<Statuses>} */ (get("/agents/status")), [], ["agents", "instance"]);
@@ -34,8 +31,9 @@ const same = (one, other) => one.instance_id === other.instance_id && one.server
 
 /** @param {{agents: readonly Status[]}} props */
 const Counts = ({ agents }) => html`<p class="counts" role="status">${ORDER.map((status) => {
-  const count = agents.filter((each) => each.health.status === status).length;
-  return count ? html`<span key=${status} class=${TONES[status]}><i class="dot" /><b>${count}</b> ${WORDS[status]}</span>` : null;
+  const some = agents.filter((each) => each.health.status === status);
+  const { tone, word } = healthOf(some[0]?.health);
+  return some.length > 0 && html`<span key=${status} class=${tone}><i class="dot" /><b>${some.length}</b> ${word.toLowerCase()}</span>`;
 })}</p>`;
 
 /** @param {{id: string, agents: readonly Status[]}} props */

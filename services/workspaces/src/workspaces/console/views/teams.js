@@ -17,8 +17,7 @@ export default function WorkspaceSettings({ params }) {
   const loaded = useLoaded(() => /** @type {Promise<Workspace | null>} */ (get(path`/workspaces/${ws}`).catch(gone)), [ws], ["workspace"]);
   const workspace = loaded.data;
   useTitle(`${workspace?.name ?? "Workspace"} settings`);
-  if (loaded.data === null && !loaded.error) return html`<div class="page"><${Loading} loaded=${loaded} lines=${6} /></div>`;
-  if (!workspace) return html`<div class="page"><${Loading} loaded=${loaded} /></div>`;
+  if (!workspace) return html`<div class="page"><${Loading} loaded=${loaded} lines=${6} /></div>`;
   if (!workspace.id) return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
   return html`<div class="page">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/workspaces/${ws}`} dir="auto"><${Icon} name="arrow-left" size=${14} />${workspace.name}</a></nav>

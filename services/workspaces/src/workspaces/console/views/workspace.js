@@ -1,6 +1,5 @@
 // A workspace: its conversations, and the chat of one of them.
 import { asset, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal } from "../lib.js";
-import { path, post } from "../api.js";
 import { on } from "../events.js";
 import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
@@ -10,7 +9,8 @@ import { ChatPane } from "../chat/chat.js";
 import { Composer } from "../chat/composer.js";
 import { ConversationList } from "../chat/conversation_list.js";
 import { Conversations } from "../chat/conversations.js";
-import { firstMessages } from "../chat/drafts.js";
+import { firstTexts } from "../chat/drafts.js";
+import { sendFirst } from "../chat/sending.js";
 
 /** @param {{params: {ws: string, c?: string}}} props */
 export default function Workspace({ params: { ws, c } }) {
@@ -68,10 +68,10 @@ export default function Workspace({ params: { ws, c } }) {
  */
 function NewChat({ ws, name, agents, toggle }) {
   /** @param {import("../chat/sending.js").Message} message */
-  const send = async ({ id, text, pictures }) => {
-    const made = /** @type {import("../answers").ConversationView} */ (await post(path`/workspaces/${ws}/conversations`, {}));
-    firstMessages.set(made.id, { draft: { id, text }, pictures });
-    navigate(`/workspaces/${ws}/conversations/${made.id}`);
+  const send = async (message) => {
+    await sendFirst(ws, agents.agent.value, message);
+    firstTexts.set(message.id, message.text);
+    navigate(`/workspaces/${ws}/conversations/${message.id}`);
   };
   const empty = agents.picker.value?.empty;
   const greeting = empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`;

@@ -1,9 +1,10 @@
 // Executing a turn again, with another model or another agent of its team.
-import { html, useId, useState } from "../../lib.js";
-import { ApiError, path, post, sentence } from "../../api.js";
+import { html, useId, useState, valueTo } from "../../lib.js";
+import { path, post, sentence } from "../../api.js";
 import { navigate } from "../../router.js";
 import { Banner, Button, Field } from "../basic.js";
 import { Dialog } from "../dialog.js";
+import { useWork } from "../load.js";
 import { useCallable } from "./filters.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */
@@ -18,30 +19,25 @@ export function RunAgain({ view, onClose }) {
   const { models, agents } = useCallable();
   const [agent, setAgent] = useState(turn.agent);
   const [model, setModel] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
+  const { busy, fault, run, clear } = useWork();
   const sure = fault?.code === "needs_confirmation";
-  const run = async (/** @type {Event} */ event) => {
+  const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    setBusy(true);
-    try {
+    void run(async () => {
       /** @type {import("../../answers").Replayed} */
       const made = await post(path`/turns/${turn.id}/again`, {
         ...(model && { model }), ...(agent !== turn.agent && { agent }), ...(sure && { confirmed: true }),
       });
       navigate(`/turns/${encodeURIComponent(turn.id)}/compare/${encodeURIComponent(made.turn_id)}`);
-    } catch (error) {
-      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
-      setBusy(false);
-    }
+    });
   };
-  const change = (/** @type {(value: string) => void} */ set) => (/** @type {Event} */ event) => {
-    set(/** @type {HTMLSelectElement} */ (event.target).value);
-    setFault(null);
-  };
+  const change = (/** @type {(value: string) => void} */ set) => valueTo((value) => {
+    set(value);
+    clear();
+  });
   const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
   const others = agents.filter((each) => each.team === turn.team && each.agent !== turn.agent);
-  return html`<${Dialog} title="Run again" onClose=${onClose}><form onSubmit=${run}>
+  return html`<${Dialog} title="Run again" onClose=${onClose}><form onSubmit=${submit}>
     <div class="dialog-body"><p class="muted">The same request becomes a turn of its own. Afterwards both are shown side by side.</p>
       <${Field} label="Agent" for=${`${id}-agent`} error=${faultOf("agent")}><select id=${`${id}-agent`} value=${agent} onChange=${change(setAgent)}>
         <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>

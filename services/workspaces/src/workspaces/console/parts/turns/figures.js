@@ -12,7 +12,7 @@ const plain = (/** @type {number} */ value) => value.toLocaleString("en");
 const stepsOf = (view) => view.bars.filter((bar) => bar.kind === "step").length;
 
 /** @param {View} old @param {View} now @returns {Figure[]} */
-export function figuresOf(old, now) {
+function figuresOf(old, now) {
   const tokens = [tokensOf(old.bars), tokensOf(now.bars)];
   const times = (/** @type {string} */ name, /** @type {keyof View["times"]} */ key) => ({ name, old: old.times[key], new: now.times[key], show: duration });
   const counts = (/** @type {string} */ name, /** @type {number} */ one, /** @type {number} */ other) => ({ name, old: one, new: other, show: plain });

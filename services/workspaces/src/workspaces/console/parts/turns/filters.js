@@ -1,5 +1,5 @@
 // The filters above the list of turns. They live in the URL, so that a list can be linked to.
-import { html, useEffect, useState } from "../../lib.js";
+import { html, useEffect, useState, valueTo } from "../../lib.js";
 import { get } from "../../api.js";
 import { navigate } from "../../router.js";
 import { Button, Icon } from "../basic.js";
@@ -35,19 +35,16 @@ export function Filters({ filter }) {
   </form>`;
 }
 
-/** @param {Event} event */
-const valueOf = (event) => /** @type {HTMLInputElement | HTMLSelectElement} */ (event.target).value;
-
 /** @param {{label: string, any: string, value: string, options: string[], words?: (name: string) => string, onPick: (value: string) => void}} props */
 const Choice = ({ label, any, value, options, words = (name) => name, onPick }) => html`
-  <select class=${value ? "filter chosen" : "filter"} aria-label=${label} value=${value} onChange=${(/** @type {Event} */ event) => onPick(valueOf(event))}>
+  <select class=${value ? "filter chosen" : "filter"} aria-label=${label} value=${value} onChange=${valueTo(onPick)}>
     <option value="" selected=${!value}>${any}</option>
     ${[...options, ...(value && !options.includes(value) ? [value] : [])].map((each) => html`<option key=${each} value=${each} selected=${each === value}>${words(each)}</option>`)}</select>`;
 
 /** @param {{value: string, onPick: (value: string) => void}} props */
 const Caller = ({ value, onPick }) => html`<span class="search filter"><${Icon} name="search" />
-  <input type="search" aria-label="Caller" placeholder="Caller" value=${value} onChange=${(/** @type {Event} */ event) => onPick(valueOf(event).trim())} /></span>`;
+  <input type="search" aria-label="Caller" placeholder="Caller" value=${value} onChange=${valueTo((text) => onPick(text.trim()))} /></span>`;
 
 /** @param {{label: string, value: string, onPick: (value: string) => void}} props */
 const Moment = ({ label, value, onPick }) => html`<label class="moment"><span class="muted">${label}</span>
-  <input type="datetime-local" value=${value} onChange=${(/** @type {Event} */ event) => onPick(valueOf(event))} /></label>`;
+  <input type="datetime-local" value=${value} onChange=${valueTo(onPick)} /></label>`;

@@ -2,7 +2,8 @@
 import { html, signal, useComputed } from "../../lib.js";
 import { Icon, Pill } from "../basic.js";
 import { Table } from "../table.js";
-import { Clock, duration } from "../time.js";
+import { Clock } from "../time.js";
+import { duration } from "../units.js";
 import { STATES, isOver, partsOf, wholeOf, widest } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnLine} TurnLine */

@@ -5,8 +5,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
-from workspaces.mnemosyne.reading import Created, Rotated, Team, Workspaces, check_status, read
+from workspaces.mnemosyne.reading import (
+    Created,
+    MnemosyneAway,
+    MnemosyneRefused,
+    NoSuchTeam,
+    Rotated,
+    Team,
+    TeamGone,
+    Workspaces,
+    check_status,
+    read,
+)
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 

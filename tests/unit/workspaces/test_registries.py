@@ -10,11 +10,10 @@ from tests.requirements import requirement
 from tests.workspaces_world.registry import DOCUMENT, entry
 
 from pallas_contracts.errors import Rejected
-from workspaces.registries.icons import icon_path, icon_url
 from workspaces.registries.policy import Policy
 from workspaces.registries.read import MOST_ENTRIES, read_document
-from workspaces.registries.store import listing_values
-from workspaces.registries.urls import document_url, normal_url, suggested_name
+from workspaces.registries.refresh import listing_values
+from workspaces.registries.urls import document_url, icon_path, icon_url, normal_url, suggested_name
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

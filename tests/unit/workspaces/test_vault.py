@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from tests.requirements import requirement
 
 from pallas_contracts.errors import PallasError, Rejected
-from workspaces.mnemosyne.claims import jti_of
+from workspaces.mnemosyne.reading import jti_of
 from workspaces.mnemosyne.vault import Vault
 
 ONE, OTHER = Fernet.generate_key().decode(), Fernet.generate_key().decode()

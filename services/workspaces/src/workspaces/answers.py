@@ -446,12 +446,3 @@ class Comparison(Shape):
     old: TurnView
     new: TurnView
     equal: bool | None
-
-
-class Problem(Shape):
-    """Why a request was refused. Bad input has `field` and `faults`."""
-
-    error: str
-    code: str
-    field: str | None = None
-    faults: tuple[dict[str, str], ...] | None = None

@@ -20,9 +20,9 @@ from pallas_runtime.process import Process
 from workspaces.access.login import Logins
 from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
-from workspaces.chat.restored import end_restored_replies
+from workspaces.chat.leases import end_restored_replies
 from workspaces.chat.room import open_chat
-from workspaces.handlers.start import open_control
+from workspaces.handlers.parts import open_control
 from workspaces.hooks.team_events import TeamEvents
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
@@ -83,7 +83,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         using = _use_broker(settings, process, engine, committed, broker, control.has_sent)
         await enter(process.running(using, "events"))
         chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
+        parts = Parts(settings, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
 
 

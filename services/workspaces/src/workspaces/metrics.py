@@ -1,6 +1,7 @@
 """The metrics of the service."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -29,39 +30,31 @@ class Metrics:
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
+    counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
     return Metrics(
-        Counter(
-            "pallas_workspaces_changes_total", "Changes that were committed", ["kind", "action"], registry=registry
-        ),
-        Counter("pallas_workspaces_logins_total", "Logins by their end", ["how", "end"], registry=registry),
-        Gauge("pallas_workspaces_unsent_events", "Events that wait for the broker", registry=registry),
-        Gauge("pallas_workspaces_lag_seconds", "Age of the oldest event that waits for the broker", registry=registry),
-        Gauge(
-            "pallas_workspaces_listening", "1 while this replica hears what the others tell browsers", registry=registry
-        ),
-        Counter(
+        counter("pallas_workspaces_changes_total", "Changes that were committed", ["kind", "action"]),
+        counter("pallas_workspaces_logins_total", "Logins by their end", ["how", "end"]),
+        gauge("pallas_workspaces_unsent_events", "Events that wait for the broker"),
+        gauge("pallas_workspaces_lag_seconds", "Age of the oldest event that waits for the broker"),
+        gauge("pallas_workspaces_listening", "1 while this replica hears what the others tell browsers"),
+        counter(
             "pallas_workspaces_hook_runs_total",
             "Times that Mnemosyne was told about a team, or could not be",
             ["hook", "end"],
-            registry=registry,
         ),
-        Gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told", registry=registry),
-        Counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"], registry=registry),
-        Counter(
-            "pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas", registry=registry
-        ),
-        Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
-        Gauge(
+        gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told"),
+        counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"]),
+        counter("pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas"),
+        gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for"),
+        gauge(
             "pallas_workspaces_replies_unowned",
             "Replies that have not ended and that no replica has held for half a minute",
-            registry=registry,
         ),
-        Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
-        Gauge(
+        gauge("pallas_workspaces_event_streams", "Open event streams of browsers"),
+        gauge(
             "daedalus_agent_health",
             "Health of an agent as this replica has seen it last: 1 ok, 0.5 degraded, 0 error",
             ["instance", "agent"],
-            registry=registry,
         ),
         make_figures(registry),
     )

@@ -23,7 +23,7 @@ from pallas_contracts.errors import PallasError, Rejected
 from pallas_postgres.engine import open_engine, reading
 from workspaces.changes.make import Changes
 from workspaces.handlers.secrets import reveal_jwt
-from workspaces.hooks.leases import Leases
+from workspaces.hooks.due import Leases
 from workspaces.hooks.now import Now
 from workspaces.hooks.settle import Settler
 from workspaces.metrics import make_metrics

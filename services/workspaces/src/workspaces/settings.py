@@ -28,14 +28,10 @@ def _check_url(value: str) -> str:
     return value
 
 
-def _without_slash(value: str | None) -> str | None:
-    return value.rstrip("/") if value is not None else None
-
-
 type ExactUrl = Annotated[str, AfterValidator(_check_url)]
 """An HTTP address as it is given."""
 
-type Url = Annotated[str, AfterValidator(_check_url), AfterValidator(_without_slash)]
+type Url = Annotated[str, AfterValidator(_check_url), AfterValidator(lambda url: url.rstrip("/"))]
 """An HTTP address, without a slash at its end."""
 
 

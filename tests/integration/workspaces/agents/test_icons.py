@@ -14,7 +14,7 @@ from tests.integration.workspaces.agents.conftest import API, Town
 from tests.workspaces_world.served import Served
 
 from workspaces.agents.images import image_type
-from workspaces.registries.icons import icon_hash
+from workspaces.registries.urls import icon_hash
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

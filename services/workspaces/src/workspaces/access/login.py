@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_credentials.accounts import Accounts
 from workspaces.access.attempts import Attempt, Attempts, TooManyLogins
-from workspaces.access.links import use_link
-from workspaces.access.sessions import LoggedIn, Sessions
+from workspaces.access.sessions import LoggedIn, Sessions, use_link
 from workspaces.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -20,7 +19,10 @@ ADMIN = "admin"
 
 @dataclass
 class Logins:
-    """Who may send requests. `password_hash` None: nobody can log in by a password."""
+    """Who may send requests. `password_hash` None: nobody can log in by a password.
+
+    All raise `TooManyLogins` if the address has failed too often, and `Unavailable` if too many passwords are checked.
+    """
 
     engine: AsyncEngine
     metrics: Metrics
@@ -32,23 +34,13 @@ class Logins:
         self._attempts = Attempts()
 
     async def by_password(self, password: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
-        """Begin a session with the password, in place of that of the cookie `old`; None if the password is wrong.
-
-        Raises:
-            TooManyLogins: the address has failed too often.
-            Unavailable: Postgres cannot be used, or too many passwords are being checked.
-        """
+        """Begin a session with the password, in place of that of the cookie `old`; None if the password is wrong."""
         if not await self._is_right("password", ADMIN, password, address):
             return None
         return await self._begin("password", ADMIN, address, old)
 
     async def by_link(self, token: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
-        """Begin a session with a link, which is used up; None if it is not valid (any more).
-
-        Raises:
-            TooManyLogins: the address has failed too often.
-            Unavailable: Postgres cannot be used.
-        """
+        """Begin a session with a link, which is used up; None if it is not valid (any more)."""
         with self._attempt("link", address, token) as attempt:
             account = await use_link(self.engine, token)
             attempt.right = account is not None
@@ -58,12 +50,7 @@ class Logins:
         return await self._begin("link", account, address, old)
 
     async def by_basic(self, name: str, password: str, address: str) -> bool:
-        """Whether these are the name and password of the account.
-
-        Raises:
-            TooManyLogins: the address has failed too often.
-            Unavailable: too many passwords are being checked.
-        """
+        """Whether these are the name and password of the account."""
         return await self._is_right("basic", name, password, address)
 
     async def _is_right(self, how: str, name: str, password: str, address: str) -> bool:

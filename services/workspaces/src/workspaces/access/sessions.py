@@ -1,11 +1,11 @@
-"""Sessions of browsers. The cookie is a random token, of which only the digest is stored."""
+"""Sessions of browsers, and links that log in once. Both are random tokens, of which only the digest is stored."""
 
 import asyncio
 import hashlib
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,11 +14,12 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import fetch, postgres_errors
 from workspaces.live.hub import Hub
-from workspaces.tables import Session
+from workspaces.tables import LoginLink, Session
 
 LIVES = timedelta(days=30)
 """A session ends when it was not used for so long."""
 PROLONGED_EVERY = timedelta(days=1)
+LINK_LIVES = timedelta(minutes=10)
 _FOUND = select(Session.digest, Session.account, Session.csrf, Session.expires_at).where(
     Session.digest == bindparam("of"), Session.expires_at > func.now()
 )
@@ -97,3 +98,21 @@ class Sessions:
 
 def _topic(digest: str) -> str:
     return f"session:{digest}"
+
+
+async def make_link(engine: AsyncEngine, account: str) -> tuple[str, datetime]:
+    """Make a link. Returns its token, and when it expires."""
+    token, expires_at = secrets.token_urlsafe(32), utc_now() + LINK_LIVES
+    async with postgres_errors(), engine.begin() as connection:
+        await connection.execute(delete(LoginLink).where(LoginLink.expires_at <= func.now()))
+        made = insert(LoginLink).values(digest=digest_of(token), account=account, expires_at=expires_at)
+        await connection.execute(made)
+    return token, expires_at
+
+
+async def use_link(engine: AsyncEngine, token: str) -> str | None:
+    """Use a link up. Returns its account, None if it is unknown, used or expired."""
+    used = delete(LoginLink).where(LoginLink.digest == digest_of(token), LoginLink.expires_at > func.now())
+    async with postgres_errors(), engine.begin() as connection:
+        account: str | None = await connection.scalar(used.returning(LoginLink.account))
+    return account

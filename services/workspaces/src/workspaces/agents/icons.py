@@ -17,8 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import NotFound
 from pallas_postgres.engine import reading
 from workspaces.agents.images import image_type
-from workspaces.registries.icons import icon_hash, icon_url
+from workspaces.registries.fetch import read_at_most
 from workspaces.registries.policy import Policy
+from workspaces.registries.urls import icon_hash, icon_url
 from workspaces.tables import PallasInstance
 
 LARGEST = 64 * 1024
@@ -68,7 +69,6 @@ class Icons:
 
         Raises:
             NotFound: no registered agent has it, or there is no image at its address (`no_icon`).
-            Unavailable: Postgres is not there.
         """
         kept = self._kept.get(name)
         if kept is None or kept.until < time.monotonic():
@@ -122,14 +122,7 @@ class Icons:
             return None
         headers = {"accept": "image/*", "accept-encoding": "identity", "user-agent": "pallas-workspaces"}
         async with self._http.stream("GET", url, headers=headers) as answer:
-            if answer.status_code != 200:
-                return None
-            body = bytearray()
-            async for part in answer.aiter_raw():
-                body += part
-                if len(body) > LARGEST:
-                    return None
-            return bytes(body)
+            return await read_at_most(answer, LARGEST) if answer.status_code == 200 else None
 
 
 def _embedded(url: str) -> bytes | None:

@@ -56,11 +56,7 @@ class Targets:
         self._default = default.get_secret_value() if default is not None else None
 
     async def all(self) -> list[Agent]:
-        """All agents of all registered instances, each once.
-
-        Raises:
-            Unavailable: Postgres is not there.
-        """
+        """All agents of all registered instances, each once."""
         return [agent for row in await fetch(self._engine, _ALL) for agent in self._agents(row)]
 
     async def target_of(self, instance_id: str, server_id: str) -> Target:
@@ -69,7 +65,6 @@ class Targets:
         Raises:
             NotFound: there is no such agent (`no_agent`).
             PallasError: the instance's token cannot be read.
-            Unavailable: Postgres is not there.
         """
         for row in await fetch(self._engine, _ONE, {"instance": instance_id}):
             for agent in row.agents:

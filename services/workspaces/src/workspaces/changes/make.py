@@ -19,7 +19,7 @@ from pallas_contracts.catalog import WORKSPACE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_outbox.outbox import Outbox
 from pallas_postgres.engine import writing
-from workspaces.live.hub import WORK, Hub
+from workspaces.live.hub import ALL, WORK, Hub, Live
 from workspaces.metrics import Metrics
 from workspaces.model import Who
 from workspaces.tables import Change, DueHook, RelayPosition
@@ -48,6 +48,14 @@ class Event:
     id: str
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def told(self) -> list[Live]:
+        """What browsers are told."""
+        if self.kind != "assignment":
+            return [Live(ALL, self.kind, {"id": self.id})]
+        ends = [Live(ALL, kind, {"id": self.data[f"{kind}_id"]}) for kind in ("workspace", "instance")]
+        return [*ends, Live(ALL, "agents")]
+
 
 @dataclass(frozen=True, slots=True)
 class Hook:
@@ -59,7 +67,10 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Decision[R]:
-    """The result of a handler: the answer, the events (none if nothing changes), and the hooks."""
+    """The result of a handler: the answer, the events (none if nothing changes), and the hooks.
+
+    Browsers are told which workspaces and instances the events are about.
+    """
 
     result: R
     events: tuple[Event, ...] = ()
@@ -102,6 +113,7 @@ class Changes:
                 if decision.events:
                     sender = {"actor": who.account, "correlation": who.correlation}
                     first = await OUTBOX.record(session, decision.events, **sender)
+                    await Hub.tell_all_in(session, [told for event in decision.events for told in event.told])
                 await make_due(session, who, decision.hooks)
         finally:
             self._one_at_a_time.release()

@@ -69,9 +69,6 @@ class Concluding:
 
         An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
         taken it over, or given it up. A failure counts only if this replica holds the reply.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
         """
         mine = {"the_key": claim.key, "the_owner": self._owner, "the_attempt": claim.attempt}
         values = {
@@ -93,7 +90,6 @@ class Concluding:
         """Store what the agent asks. Returns the answer if there is one already.
 
         Raises:
-            Unavailable: Postgres cannot be used right now.
             NotFound: the reply is somebody else's by now.
         """
         shown = {
@@ -114,11 +110,7 @@ class Concluding:
         return None
 
     async def begin_anew(self, claim: Claim) -> Claim | None:
-        """Store that the call is made anew, under another key and with another plan. None: it is somebody else's.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Store that the call is made anew, under another key and with another plan. None: it is somebody else's."""
         values: dict[str, Any] = {"key": claim.key, "answers": None}
         values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
         async with writing(self._engine) as session:

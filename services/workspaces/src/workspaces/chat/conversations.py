@@ -25,7 +25,7 @@ LONGEST_MADE_TITLE = 80
 
 
 class Conversations:
-    """The conversations of all workspaces."""
+    """The conversations of all workspaces. An id that no conversation or workspace has is `NotFound`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -34,7 +34,6 @@ class Conversations:
         """A page of a workspace's conversations, the latest first.
 
         Raises:
-            NotFound: there is no such workspace.
             Rejected: `before` is no `next` of a page.
         """
         running = exists().where(ChatMessage.conversation_id == Conversation.id, ChatMessage.status.in_(RUNNING))
@@ -55,7 +54,6 @@ class Conversations:
         """Create a conversation. The id may be chosen; the same id again is the same conversation.
 
         Raises:
-            NotFound: there is no such workspace.
             Conflict: the id is that of a conversation in another workspace.
         """
         conversation_id = conversation_id or str(uuid4())
@@ -67,11 +65,7 @@ class Conversations:
         return conversation_view(conversation, answering=answering)
 
     async def rename(self, conversation_id: str, title: str) -> ConversationView:
-        """Give a conversation another title.
-
-        Raises:
-            NotFound: there is no such conversation.
-        """
+        """Give a conversation another title."""
         async with writing(self._engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             conversation.title = title
@@ -81,11 +75,7 @@ class Conversations:
         return conversation_view(conversation, answering=answering)
 
     async def delete(self, conversation_id: str) -> None:
-        """Delete a conversation with its messages. A reply that an agent is called for is cancelled.
-
-        Raises:
-            NotFound: there is no such conversation.
-        """
+        """Delete a conversation with its messages. A reply that an agent is called for is cancelled."""
         async with writing(self._engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             await session.delete(conversation)
@@ -94,11 +84,7 @@ class Conversations:
             await Hub.tell_all_in(session, (gone, Live(WORK, "replies")))
 
     async def must_exist(self, conversation_id: str) -> None:
-        """Check that there is such a conversation.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Check that there is such a conversation."""
         async with reading(self._engine) as session:
             if await session.get(Conversation, conversation_id) is None:
                 raise unknown_conversation()

@@ -10,11 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_postgres.engine import reading
+from workspaces.agents.images import image_type
 from workspaces.tables import Image
 
 MEBIBYTE = 1024 * 1024
 LARGEST_IMAGE = 5 * MEBIBYTE
 MOST_IMAGES = 8
+_SENT = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LARGEST_TOGETHER = 8 * MEBIBYTE
 """All images of a message, so that they fit into one call as base64."""
 
@@ -43,15 +45,8 @@ def pictures_of(encoded: Sequence[str]) -> tuple[Picture, ...]:
 
 def type_of(data: bytes) -> str | None:
     """The type of an image by its first bytes: PNG, JPEG, GIF or WebP; None if it is none of them."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
+    kind = image_type(data)
+    return kind if kind in _SENT else None
 
 
 async def read_image(engine: AsyncEngine, image_id: str) -> Picture:

@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import Gauge
 from sqlalchemy import Text, cast, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import reading, writing
@@ -30,6 +30,10 @@ UNOWNED = timedelta(seconds=30)
 _LOOK_SECONDS = 5.0
 INTERRUPTED = "interrupted"
 """The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
+_RESTORED = (
+    "This conversation was restored from a backup. The agent was being called when the backup was made, and may have "
+    "done what it was asked. Check before you retry."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,6 @@ class Leases:
         """Renew the leases, and store the last progress of the replies.
 
         `lasting` are those that nobody else can get the answer of: they are lost only if nobody wants it any more.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
         """
         if not held:
             return Renewed()
@@ -96,11 +97,7 @@ class Leases:
         return row.status in RUNNING and row.owner == self.owner and row.attempt == claim.attempt
 
     async def take_over(self, held: Collection[str]) -> list[Claim]:
-        """Claim replies that nobody holds any more. `held` are those of this replica, however late it renews them.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Claim replies that nobody holds any more. `held` are those of this replica, however late it renews them."""
         expired = or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
         left = ChatMessage.status.in_(RUNNING), expired, ChatMessage.id.not_in(held)
         async with writing(self._engine) as session:
@@ -126,11 +123,7 @@ class Leases:
         return [Claim.of(row, taken_over=True) for row in rows]
 
     async def release(self, reply_ids: Sequence[str]) -> None:
-        """Let other replicas have these replies at once.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Let other replicas have these replies at once."""
         mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
         released = update(ChatMessage).where(ChatMessage.id.in_(reply_ids), *mine).values(owner=None, leased_until=None)
         async with writing(self._engine) as session:
@@ -147,3 +140,17 @@ async def watch_unowned(engine: AsyncEngine, unowned: Gauge) -> None:
             async with reading(engine) as session:
                 unowned.set(await session.scalar(select(func.count()).where(*left)) or 0)
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def end_restored_replies(session: AsyncSession) -> None:
+    """End the replies that agents were being called for when a backup was made, as interrupted.
+
+    Whether an agent was called since is not known, so nobody calls it again: a person decides.
+    """
+    ended = {"status": "failed", "error_code": INTERRUPTED, "error": _RESTORED, "ended_at": func.now()}
+    free = {"owner": None, "leased_until": None, "progress": None, "question": None}
+    running = update(ChatMessage).where(ChatMessage.status.in_(RUNNING))
+    await session.execute(
+        running.values(**ended, **free, revision=REVISIONS.next_value()),
+        execution_options={"synchronize_session": False},
+    )

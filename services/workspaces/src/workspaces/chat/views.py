@@ -24,14 +24,8 @@ def conversation_topic(conversation_id: str) -> str:
 
 def conversation_view(row: Conversation, *, answering: bool) -> ConversationView:
     """A conversation."""
-    return ConversationView(
-        id=row.id,
-        workspace_id=row.workspace_id,
-        title=row.title,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        answering=answering,
-    )
+    view = ConversationView.model_validate(row, from_attributes=True)
+    return view.model_copy(update={"answering": answering})
 
 
 def conversation_json(row: CTE, *, answering: bool) -> ColumnElement[Any]:

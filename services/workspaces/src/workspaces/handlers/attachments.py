@@ -1,7 +1,7 @@
 """Teams that are attached to workspaces (auth contract, section 9.2; interface contract, section 4).
 
 The registry of a team is fetched again when it is attached. If it does not answer, the team is attached all the same,
-with the agents that were known last.
+with the agents that were known last. A workspace that is not there is `NotFound`, and so is an instance in a path.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,18 +15,13 @@ from pallas_postgres.engine import reading
 from workspaces.answers import Attached, AttachedInstance
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
-from workspaces.live.hub import ALL, Hub, Live
 from workspaces.model import Who, no_instance, no_workspace
-from workspaces.registries.store import connect
+from workspaces.registries.refresh import connect
 from workspaces.tables import Assignment, PallasInstance, Workspace
 
 
 async def list_attached(control: Control, workspace_id: str) -> Attached:
-    """The teams attached to a workspace.
-
-    Raises:
-        NotFound: there is no such workspace.
-    """
+    """The teams attached to a workspace."""
     async with reading(control.engine) as session:
         await _ids(session, workspace_id)
         return await _attached(session, workspace_id, {})
@@ -36,7 +31,6 @@ async def replace_attached(control: Control, who: Who, workspace_id: str, wanted
     """Attach these teams to a workspace, and no others.
 
     Raises:
-        NotFound: there is no such workspace.
         Rejected: there is no such instance (`field`).
     """
     async with reading(control.engine) as session:
@@ -53,11 +47,7 @@ async def replace_attached(control: Control, who: Who, workspace_id: str, wanted
 
 
 async def attach(control: Control, who: Who, workspace_id: str, instance_id: str) -> Attached:
-    """Attach a team to a workspace, besides those that are.
-
-    Raises:
-        NotFound: there is no such workspace or instance.
-    """
+    """Attach a team to a workspace, besides those that are."""
     async with reading(control.engine) as session:
         await _ids(session, workspace_id)
         await _check_instance(session, instance_id)
@@ -72,11 +62,7 @@ async def attach(control: Control, who: Who, workspace_id: str, instance_id: str
 
 
 async def detach(control: Control, who: Who, workspace_id: str, instance_id: str) -> None:
-    """Detach a team from a workspace, with all its agents. It may be detached already.
-
-    Raises:
-        NotFound: there is no such workspace or instance.
-    """
+    """Detach a team from a workspace, with all its agents. It may be detached already."""
 
     async def remove(session: AsyncSession) -> Decision[Attached]:
         before = await _ids(session, workspace_id)
@@ -103,9 +89,6 @@ async def _change(
     if removed:
         gone = Assignment.workspace_id == workspace_id, Assignment.pallas_instance_id.in_(removed)
         await session.execute(delete(Assignment).where(*gone))
-    if changed := sorted({*added, *removed}):
-        told = (Live(ALL, "instance", {"id": one}) for one in changed)
-        await Hub.tell_all_in(session, (Live(ALL, "workspace", {"id": workspace_id}), Live(ALL, "agents"), *told))
     return Decision(
         await _attached(session, workspace_id, warnings),
         (
@@ -140,11 +123,7 @@ async def _attached(session: AsyncSession, workspace_id: str, warnings: Mapping[
 
 
 async def _ids(session: AsyncSession, workspace_id: str) -> set[str]:
-    """The ids of the teams attached to a workspace.
-
-    Raises:
-        NotFound: there is no such workspace.
-    """
+    """The ids of the teams attached to a workspace."""
     if await session.get(Workspace, workspace_id) is None:
         raise no_workspace(workspace_id)
     found = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)

@@ -1,4 +1,7 @@
-"""Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9)."""
+"""Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9).
+
+An id that no instance has is `NotFound`.
+"""
 
 import uuid
 from typing import Any
@@ -15,7 +18,7 @@ from workspaces.handlers.views import instance_view
 from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who, no_instance
 from workspaces.registries.read import Listing
-from workspaces.registries.store import listing_values, store_listing
+from workspaces.registries.refresh import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name
 from workspaces.tables import WORKSPACE_IDS, Assignment, PallasInstance, RetiredTeam
 
@@ -30,11 +33,7 @@ async def list_instances(control: Control, *only: str) -> list[InstanceView]:
 
 
 async def get_instance(control: Control, instance_id: str) -> InstanceView:
-    """One instance.
-
-    Raises:
-        NotFound: there is no such instance.
-    """
+    """One instance."""
     found = await list_instances(control, instance_id)
     if not found:
         raise no_instance(instance_id)
@@ -89,7 +88,6 @@ async def _insert(
         **listing_values(listing),
     )
     await session.execute(row)
-    await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
     data = {"name": name, "registry_url": base, "agents": [agent.server_id for agent in listing.agents]}
     registered = Event("instance", "registered", instance_id, data)
     return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
@@ -111,7 +109,6 @@ async def change_instance(
     Mnemosyne keeps the name that it was made with.
 
     Raises:
-        NotFound: there is no such instance.
         Conflict: another instance has this registry.
         Rejected, RegistryUnreachable: as for `register`.
     """
@@ -137,7 +134,6 @@ async def change_instance(
                 raise Conflict(f"registry_url: it is registered as {other}", code="registered_already")
             await store_listing(session, instance_id, listing)
         await session.execute(update(PallasInstance).where(where).values(**values))
-        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
         await Hub.tell_in(session, ALL, "agents", {})
         data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
         return Decision(None, (Event("instance", "updated", instance_id, data),))
@@ -147,11 +143,7 @@ async def change_instance(
 
 
 async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
-    """Delete an instance with its attachments. Its team is made inactive afterwards, by a hook.
-
-    Raises:
-        NotFound: there is no such instance.
-    """
+    """Delete an instance with its attachments. Its team is made inactive afterwards, by a hook."""
 
     async def remove(session: AsyncSession) -> Decision[None]:
         workspaces = select(Assignment.workspace_id).where(Assignment.pallas_instance_id == instance_id)
@@ -161,7 +153,6 @@ async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
         if name is None:
             raise no_instance(instance_id)
         session.add(RetiredTeam(id=instance_id, name=name))
-        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
         await Hub.tell_in(session, ALL, "agents", {})
         event = Event("instance", "deleted", instance_id, {"name": name, "workspace_ids": attached})
         return Decision(None, (event,), (Hook("on_pallas_deleted", instance_id),))
@@ -170,10 +161,6 @@ async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
 
 
 async def refresh_instance(control: Control, who: Who, instance_id: str) -> InstanceView:
-    """Fetch the registry of an instance again. If that fails, its `last_fetch_error` says why.
-
-    Raises:
-        NotFound: there is no such instance.
-    """
+    """Fetch the registry of an instance again. If that fails, its `last_fetch_error` says why."""
     await control.refresher.refresh(who, [instance_id])
     return await get_instance(control, instance_id)

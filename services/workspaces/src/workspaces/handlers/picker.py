@@ -6,7 +6,7 @@ from pallas_postgres.engine import reading
 from workspaces.answers import AgentView, Capabilities, EmptyPicker, Picker
 from workspaces.handlers.parts import Control
 from workspaces.model import NO_TEAMS, no_workspace
-from workspaces.registries.icons import icon_path
+from workspaces.registries.urls import icon_path
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
 
 NO_AGENTS = "The attached teams have no agents."
@@ -45,12 +45,7 @@ def _view(control: Control, one: AgentConnection, team: str, registry_url: str) 
         description=one.description,
         icon=icon_path(registry_url, one.icon),
         health=control.health(one.pallas_instance_id, one.server_id),
-        capabilities=Capabilities(
-            model=one.model,
-            vision=one.vision,
-            context_window=one.context_window,
-            max_output_tokens=one.max_output_tokens,
-        ),
+        capabilities=Capabilities.model_validate(one, from_attributes=True),
     )
 
 

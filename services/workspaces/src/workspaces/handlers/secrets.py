@@ -9,7 +9,6 @@ from pallas_contracts.errors import Conflict, NotFound
 from workspaces.answers import Revealed
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.handlers.parts import Control
-from workspaces.live.hub import ALL, Hub
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who, no_instance
 from workspaces.tables import PallasInstance
@@ -50,7 +49,6 @@ async def reveal_jwt(changes: Changes, vault: Vault, who: Who, instance_id: str)
         if row is None:
             raise await _why_not(session, instance_id)
         sealed, name = row
-        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
         return Decision(vault.open(sealed or ""), (Event("instance", "revealed", instance_id, {"name": name}),))
 
     jwt = await changes.make(who, mark)

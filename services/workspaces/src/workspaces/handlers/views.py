@@ -3,38 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workspaces.answers import Believed, DiscoveredAgent, InstanceView, UnusableEntry
+from workspaces.answers import DiscoveredAgent, InstanceView
 from workspaces.handlers.parts import HealthOf
 from workspaces.model import JwtState
-from workspaces.registries.icons import icon_path
+from workspaces.registries.urls import icon_path
 from workspaces.tables import PallasInstance
 
 
 def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: HealthOf) -> InstanceView:
     """An instance that is attached to these workspaces."""
-    status: Any = one.pallas_team_mnemosyne_status
-    pushed = tuple(one.pushed_workspaces) if one.pushed_workspaces is not None else None
-    return InstanceView(
-        id=one.id,
-        name=one.name,
-        registry_url=one.registry_url,
-        namespace=one.namespace,
-        created_at=one.created_at,
-        status=status,
-        status_reason=one.status_reason,
-        status_at=one.status_at,
-        jwt=_jwt_state(one),
-        has_agent_token=one.agent_token_encrypted is not None,
-        agents=tuple(discovered(one.registry_url, agent, one.id, health) for agent in one.agents),
-        unusable=tuple(UnusableEntry.model_validate(entry) for entry in one.unusable),
-        last_fetched_at=one.last_fetched_at,
-        last_fetch_error=one.last_fetch_error,
-        workspace_ids=tuple(workspace_ids),
-        pushed_workspaces=pushed,
-        pushed_at=one.pushed_at,
-        believed=Believed.model_validate(one.believed) if one.believed else None,
-        drift=drift(status, one.believed, workspace_ids),
-    )
+    known = {name: getattr(one, name, None) for name in InstanceView.model_fields}
+    status = one.pallas_team_mnemosyne_status
+    computed = {
+        "status": status,
+        "jwt": _jwt_state(one),
+        "has_agent_token": one.agent_token_encrypted is not None,
+        "agents": [discovered(one.registry_url, agent, one.id, health) for agent in one.agents],
+        "workspace_ids": workspace_ids,
+        "believed": one.believed or None,
+        "drift": drift(status, one.believed, workspace_ids),
+    }
+    return InstanceView.model_validate(known | computed)
 
 
 def discovered(base: str, stored: Mapping[str, Any], instance_id: str, health: HealthOf) -> DiscoveredAgent:

@@ -1,7 +1,6 @@
-"""Workspaces. A deleted one is gone, with its conversations and attachments."""
+"""Workspaces. A deleted one is gone, with its conversations and attachments. An id that none has is `NotFound`."""
 
 import secrets
-from collections.abc import Sequence
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -12,7 +11,6 @@ from pallas_postgres.engine import reading
 from workspaces.answers import WorkspaceView
 from workspaces.changes.make import Decision, Event, Hook
 from workspaces.handlers.parts import Control
-from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who, no_workspace
 from workspaces.tables import INSTANCE_IDS, Assignment, Conversation, Workspace
 
@@ -20,29 +18,17 @@ from workspaces.tables import INSTANCE_IDS, Assignment, Conversation, Workspace
 async def list_workspaces(control: Control, *only: str) -> list[WorkspaceView]:
     """All workspaces by name, or only these."""
     conversations = select(func.count()).where(Conversation.workspace_id == Workspace.id).scalar_subquery()
-    found = select(Workspace, INSTANCE_IDS, conversations).order_by(func.lower(Workspace.name), Workspace.id)
+    counted = INSTANCE_IDS.label("instance_ids"), conversations.label("conversations")
+    found = select(*Workspace.__table__.c, *counted).order_by(func.lower(Workspace.name), Workspace.id)
     if only:
         found = found.where(Workspace.id.in_(only))
     async with reading(control.engine) as session:
-        return [_view(one, ids, count) for one, ids, count in await session.execute(found)]
-
-
-def _view(one: Workspace, instance_ids: Sequence[str], conversations: int) -> WorkspaceView:
-    return WorkspaceView(
-        id=one.id,
-        name=one.name,
-        created_at=one.created_at,
-        instance_ids=tuple(instance_ids),
-        conversations=conversations,
-    )
+        rows = await session.execute(found)
+        return [WorkspaceView.model_validate(row, from_attributes=True) for row in rows]
 
 
 async def get_workspace(control: Control, workspace_id: str) -> WorkspaceView:
-    """One workspace.
-
-    Raises:
-        NotFound: there is no such workspace.
-    """
+    """One workspace."""
     found = await list_workspaces(control, workspace_id)
     if not found:
         raise no_workspace(workspace_id)
@@ -61,7 +47,6 @@ async def create_workspace(control: Control, who: Who, name: str, workspace_id: 
         row = insert(Workspace).values(id=new_id, name=name).on_conflict_do_nothing().returning(Workspace.id)
         if await session.scalar(row) is None:
             raise Conflict(f"there is a workspace {new_id!r} already", code="workspace_exists", field="id")
-        await Hub.tell_in(session, ALL, "workspace", {"id": new_id})
         return Decision(None, (Event("workspace", "created", new_id, {"name": name}),))
 
     await control.changes.make(who, create)
@@ -69,17 +54,12 @@ async def create_workspace(control: Control, who: Who, name: str, workspace_id: 
 
 
 async def rename_workspace(control: Control, who: Who, workspace_id: str, name: str) -> WorkspaceView:
-    """Give a workspace another name.
-
-    Raises:
-        NotFound: there is no such workspace.
-    """
+    """Give a workspace another name."""
 
     async def rename(session: AsyncSession) -> Decision[None]:
         row = update(Workspace).where(Workspace.id == workspace_id).values(name=name).returning(Workspace.id)
         if await session.scalar(row) is None:
             raise no_workspace(workspace_id)
-        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
         return Decision(None, (Event("workspace", "renamed", workspace_id, {"name": name}),))
 
     await control.changes.make(who, rename)
@@ -87,11 +67,7 @@ async def rename_workspace(control: Control, who: Who, workspace_id: str, name: 
 
 
 async def delete_workspace(control: Control, who: Who, workspace_id: str) -> None:
-    """Delete a workspace. The teams that were attached to it lose it by hooks.
-
-    Raises:
-        NotFound: there is no such workspace.
-    """
+    """Delete a workspace. The teams that were attached to it lose it by hooks."""
 
     async def remove(session: AsyncSession) -> Decision[None]:
         attached = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)
@@ -100,7 +76,6 @@ async def delete_workspace(control: Control, who: Who, workspace_id: str) -> Non
         name = await session.scalar(row)
         if name is None:
             raise no_workspace(workspace_id)
-        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
         event = Event("workspace", "deleted", workspace_id, {"name": name, "instance_ids": instances})
         return Decision(None, (event,), tuple(Hook("on_workspace_deleted", one) for one in instances))
 

@@ -1,4 +1,7 @@
-"""Records how telling Mnemosyne has ended, in one transaction: the instance's row, `hook_runs` and `due_hooks`."""
+"""Records how telling Mnemosyne has ended, in one transaction: the instance's row, `hook_runs` and `due_hooks`.
+
+It also lists what was recorded.
+"""
 
 import json
 import logging
@@ -11,8 +14,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Superseded
-from pallas_postgres.engine import writing
-from workspaces.hooks.due import RECONCILE, Due, finish, free, postpone
+from pallas_postgres.engine import reading, writing
+from workspaces.answers import HookRuns, HookRunView
+from workspaces.hooks.due import RECONCILE, Due, count_waiting, finish, free, postpone
 from workspaces.hooks.settle import Ended
 from workspaces.hooks.state import status_values, write_in
 from workspaces.live.hub import ALL, WORK, Hub
@@ -55,12 +59,23 @@ async def conclude(engine: AsyncEngine, ended: Sequence[Ended]) -> None:
         _log_end(one)
 
 
-async def redo(engine: AsyncEngine, due: Due) -> None:
-    """Have it done once more by whoever may: what a runner without a lease has done last is unknown.
+async def list_runs(engine: AsyncEngine, instance_id: str | None, before: int | None, limit: int) -> HookRuns:
+    """Runs of hooks, the latest first, of one instance or of all; `due` counts those that wait, in any case."""
+    found = select(HookRun).order_by(HookRun.id.desc()).limit(limit + 1)
+    if instance_id is not None:
+        found = found.where(HookRun.instance_id == instance_id)
+    if before is not None:
+        found = found.where(HookRun.id < before)
+    async with reading(engine) as session:
+        rows = (await session.scalars(found)).all()
+        due = await count_waiting(session)
+    shown = rows[:limit]
+    runs = tuple(HookRunView.model_validate(row, from_attributes=True) for row in shown)
+    return HookRuns(runs=runs, due=due, next=shown[-1].id if len(rows) > limit else None)
 
-    Raises:
-        Unavailable: Postgres cannot be used right now.
-    """
+
+async def redo(engine: AsyncEngine, due: Due) -> None:
+    """Have it done once more by whoever may: what a runner without a lease has done last is unknown."""
     async with writing(engine) as session:
         await _again(session, due)
 

@@ -12,11 +12,10 @@ from pallas_contracts.errors import Conflict, Superseded
 from pallas_postgres.engine import writing
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.hooks.conclude import conclude, redo
-from workspaces.hooks.due import Due, finish_own
-from workspaces.hooks.leases import Leases
+from workspaces.hooks.due import Due, Leases, finish_own
 from workspaces.hooks.settle import GONE, Ended, Settler, log_action
 from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write, write_in
-from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
+from workspaces.mnemosyne.reading import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
 from workspaces.model import Who, no_instance
 
 log = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ ROTATING = "the JWT is being replaced"
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Speaks with Mnemosyne while the request waits."""
+    """Speaks with Mnemosyne while the request waits. An id that no instance has is `NotFound`."""
 
     engine: AsyncEngine
     changes: Changes
@@ -38,7 +37,6 @@ class Now:
         """Provision the team of an instance if it is not, and push its workspaces. How it ended is in its row, too.
 
         Raises:
-            NotFound: there is no such instance.
             Unavailable: it is being done already, or Postgres cannot be used.
         """
         async with self._holding(who, instance_id, REGISTERED) as (due, state):
@@ -48,7 +46,6 @@ class Now:
         """Ask Mnemosyne what it believes about the team of an instance, and store it.
 
         Raises:
-            NotFound: there is no such instance.
             MnemosyneAway, MnemosyneRefused: Mnemosyne did not answer.
         """
         async with self._holding(who, instance_id) as (due, state):
@@ -62,7 +59,6 @@ class Now:
         If it is not known afterwards whether Mnemosyne has replaced it, the status is pending, and the hooks find out.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: the team was deleted in Mnemosyne (`team_deleted`).
             MnemosyneAway, MnemosyneRefused: Mnemosyne did not do it.
         """

@@ -15,7 +15,7 @@ from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import writing
 from workspaces.hooks.due import LONGEST_DELAY, reconciler
 from workspaces.hooks.reconciler import make_due_for_reconciler
-from workspaces.mnemosyne.errors import MnemosyneAway
+from workspaces.mnemosyne.reading import MnemosyneAway
 from workspaces.mnemosyne.teams import Teams
 from workspaces.tables import DueHook
 

@@ -73,11 +73,7 @@ class Reconciler:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def cycle(self, *, early: bool = True) -> bool:
-        """Make a cycle; unless `early` only if the last one is as long ago as the settings want. Returns whether.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Make a cycle; unless `early` only if the last one is as long ago as the settings want. Returns whether."""
         async with writing(self._engine) as session:
             lock = func.pg_advisory_xact_lock if early else func.pg_try_advisory_xact_lock
             locked = await session.scalar(select(lock(LOCK)))
@@ -105,11 +101,7 @@ class Reconciler:
         return passed is None or not 0 <= passed < interval
 
     async def refresh_attached(self) -> None:
-        """Fetch the registries of all attached instances again.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Fetch the registries of all attached instances again."""
         async with reading(self._engine) as session:
             attached = (await session.scalars(select(Assignment.pallas_instance_id).distinct())).all()
         await self._refresher.refresh(reconciler(), attached)

@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import Superseded, Unavailable
 from pallas_postgres.engine import reading
 from workspaces.hooks.conclude import conclude, redo
-from workspaces.hooks.due import Due
-from workspaces.hooks.leases import Leases
+from workspaces.hooks.due import Due, Leases
 from workspaces.hooks.outage import Outage
 from workspaces.hooks.settle import Ended, Settler
 from workspaces.hooks.state import State, load

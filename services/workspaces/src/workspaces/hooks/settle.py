@@ -15,9 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.hooks.due import RECONCILE, Due
 from workspaces.hooks.state import State, believed_of, jwt_values, status_values, write
-from workspaces.mnemosyne.claims import jti_of
-from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
-from workspaces.mnemosyne.reading import Team
+from workspaces.mnemosyne.reading import MnemosyneAway, MnemosyneRefused, NoSuchTeam, Team, TeamGone, jti_of
 from workspaces.mnemosyne.teams import Teams
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who
@@ -68,7 +66,6 @@ class Settler:
 
         Raises:
             Superseded: the lease was lost, or the instance was deleted meanwhile.
-            Unavailable: Postgres cannot be used right now.
         """
         ended = Ended(due, state.name)
         try:

@@ -34,11 +34,7 @@ class State:
 
 
 async def load(engine: AsyncEngine, instance_ids: Collection[str]) -> dict[str, State]:
-    """These instances, by id. Deleted ones are missing.
-
-    Raises:
-        Unavailable: Postgres cannot be used right now.
-    """
+    """These instances, by id. Deleted ones are missing."""
     found = select(PallasInstance, WORKSPACE_IDS).where(PallasInstance.id.in_(instance_ids))
     async with reading(engine) as session:
         return {one.id: _state(one, ids) for one, ids in await session.execute(found)}
@@ -84,7 +80,6 @@ async def write(engine: AsyncEngine, due: Due, values: Mapping[str, Any]) -> Non
 
     Raises:
         Superseded: the lease was lost, or the instance deleted.
-        Unavailable: Postgres cannot be used right now.
     """
     async with writing(engine) as session:
         await write_in(session, due, values)

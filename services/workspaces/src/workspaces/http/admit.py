@@ -8,7 +8,9 @@ import hmac
 import logging
 import re
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Scope
@@ -19,8 +21,7 @@ from pallas_runtime.http.peers import name_caller
 from pallas_runtime.http.problems import problem
 from workspaces.access.attempts import TooManyLogins
 from workspaces.access.login import Logins
-from workspaces.access.origin import SAFE, is_cross_site
-from workspaces.http.paths import API, LOGIN
+from workspaces.http.parts import API, LOGIN
 from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
 
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 COOKIE = "pallas_session"
 CSRF = "x-csrf-token"
 NOBODY = "-"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MEBIBYTE = 1024 * 1024
 _WITH_IMAGES = re.compile(re.escape(API) + r"/conversations/[^/]+/messages")
 _IMAGES = Limit(17 * MEBIBYTE, 60.0)
@@ -43,11 +45,7 @@ class Admission:
         self._settings = settings
 
     async def admit(self, scope: Scope, correlation: str) -> Admitted | Response:
-        """Admit or refuse one request.
-
-        Raises:
-            Unavailable: that cannot be decided right now.
-        """
+        """Admit or refuse one request."""
         name_caller(scope, self._settings.trusted_proxies)
         request = HTTPConnection(scope)
         nobody = Who(NOBODY, correlation, request.client.host if request.client else "")
@@ -103,3 +101,14 @@ def too_many(error: TooManyLogins) -> Response:
     answer = problem(429, f"too many failed logins; try again in {error.retry_after} s", "too_many_logins")
     answer.headers["retry-after"] = str(error.retry_after)
     return answer
+
+
+def is_cross_site(headers: Headers, public_url: str | None) -> bool:
+    """Whether the request comes from a page of another origin. Programs that are no browsers say nothing of this."""
+    if (site := headers.get("sec-fetch-site")) is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None:
+        return False
+    own = {headers.get("host", ""), urlsplit(public_url).netloc if public_url else ""}
+    return urlsplit(origin).netloc not in own - {""}

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query
 
 from pallas_contracts.errors import Unavailable
 from workspaces.http.event_stream import EventStream, event_of
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 log = logging.getLogger(__name__)
 

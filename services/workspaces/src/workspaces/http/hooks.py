@@ -5,15 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from workspaces.answers import HookRuns
-from workspaces.handlers import hook_runs
+from workspaces.hooks import conclude
 from workspaces.http.fields import PlainId
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 
 def hooks_router(parts: Parts) -> APIRouter:
     """The routes."""
-    control = parts.control
     router = APIRouter(prefix="/hooks", tags=["hooks"])
 
     @router.get("")
@@ -23,11 +21,11 @@ def hooks_router(parts: Parts) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> HookRuns:
         """Hooks that have run, the latest first."""
-        return await hook_runs.list_runs(control, instance_id, before, limit)
+        return await conclude.list_runs(parts.engine, instance_id, before, limit)
 
     @router.post("/reconcile", status_code=202)
     async def reconcile(who: Sender) -> None:
         """Compare all teams with Mnemosyne now."""
-        await control.reconciler.cycle()
+        await parts.control.reconciler.cycle()
 
     return router

@@ -5,8 +5,7 @@ from fastapi import APIRouter, Response
 from workspaces.answers import Instances, InstanceView, Revealed
 from workspaces.handlers import instances, secrets
 from workspaces.http.fields import InstanceChange, InstanceId, NewInstance
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 
 def instances_router(parts: Parts) -> APIRouter:

@@ -9,12 +9,10 @@ from starlette.responses import JSONResponse
 
 from pallas_runtime.http.problems import problem
 from workspaces.access.attempts import TooManyLogins
-from workspaces.access.links import make_link
-from workspaces.access.sessions import LIVES, LoggedIn
+from workspaces.access.sessions import LIVES, LoggedIn, make_link
 from workspaces.answers import LinkView, SessionView
 from workspaces.http.admit import COOKIE, too_many
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
 from workspaces.http.messages import messages_router
-from workspaces.http.parts import Parts
-from workspaces.http.paths import API
+from workspaces.http.parts import API, Parts
 from workspaces.http.settings import settings_router
 from workspaces.http.streams import with_sessions
 from workspaces.http.turns import turns_router

@@ -5,8 +5,7 @@ from fastapi import APIRouter
 from workspaces.answers import SettingsView
 from workspaces.handlers import global_settings
 from workspaces.http.fields import SettingsChange
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 
 def settings_router(parts: Parts) -> APIRouter:

@@ -14,8 +14,7 @@ from pallas_contracts.ids import Token
 from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnView
 from workspaces.http.event_stream import EventStream, event_of
 from workspaces.http.fields import Body
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 from workspaces.turns.again import Again
 from workspaces.turns.live import LiveTurns
 from workspaces.turns.log import TurnLog

@@ -5,8 +5,7 @@ from fastapi import APIRouter
 from workspaces.answers import Attached, Picker, WorkspaceList, WorkspaceView
 from workspaces.handlers import attachments, picker, workspaces
 from workspaces.http.fields import AttachedIds, InstanceId, NewWorkspace, WorkspaceChange, WorkspaceId
-from workspaces.http.parts import Parts
-from workspaces.http.senders import Sender
+from workspaces.http.parts import Parts, Sender
 
 
 def workspaces_router(parts: Parts) -> APIRouter:

@@ -1,16 +1,52 @@
-"""Reads the answers of Mnemosyne (auth contract, section 7). Only what the contract says about them is relied on."""
+"""Reads the answers of Mnemosyne (auth contract, section 7). Only what the contract says about them is relied on.
 
+No error has anything of an answer's body.
+"""
+
+import base64
 from typing import Annotated, Literal
 
 import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
-from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
+from pallas_contracts.errors import BadGateway, Unavailable
 
 ACCOUNT = "daedalus-service"
 PATH = "/mcp_server/api/teams/"
 LARGEST = 4 * 1024 * 1024
 _RETRY = frozenset((408, 425, 429))
+
+
+class MnemosyneAway(Unavailable):
+    """Mnemosyne cannot be reached or has failed; a retry may succeed.
+
+    Whether it did what was asked is unknown, unless the request was not `sent`.
+    """
+
+    default_code = "mnemosyne_away"
+
+    def __init__(self, message: str, *, code: str | None = None, sent: bool = True) -> None:
+        super().__init__(message, code=code)
+        self.sent = sent
+
+
+class MnemosyneRefused(BadGateway):
+    """Mnemosyne refuses the request, and would refuse it again."""
+
+    default_code = "mnemosyne_refused"
+
+
+class NoSuchTeam(MnemosyneRefused):
+    """Mnemosyne does not know the team."""
+
+    default_code = "no_team"
+
+
+class TeamGone(MnemosyneRefused):
+    """The team was deleted in Mnemosyne, which cannot be undone (auth contract, section 13.2)."""
+
+    default_code = "team_deleted"
+
 
 type Jwt = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.~+/=-]{1,8192}$")]
 
@@ -90,3 +126,19 @@ def is_page(answer: httpx2.Response) -> bool:
 
 def _odd(what: str) -> MnemosyneAway:
     return MnemosyneAway(f"Mnemosyne answered {what}", code="mnemosyne_odd")
+
+
+def jti_of(jwt: str) -> str | None:
+    """The `jti` of a JWT (auth contract, section 5.2), None if it cannot be read. Only Mnemosyne can check a JWT."""
+    parts = jwt.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return _Claims.model_validate_json(payload).jti
+    except ValueError:
+        return None
+
+
+class _Claims(BaseModel):
+    jti: str | None = None

@@ -23,7 +23,6 @@ async def check_sealed_rows(engine: AsyncEngine, vault: Vault, *, accept_lost: b
 
     Raises:
         Rejected: rows cannot be opened, and this is not accepted.
-        Unavailable: Postgres cannot be used right now.
     """
     jwts = tokens = 0
     sealed = or_(PallasInstance.team_jwt_encrypted.is_not(None), PallasInstance.agent_token_encrypted.is_not(None))

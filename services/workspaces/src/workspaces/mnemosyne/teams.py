@@ -10,8 +10,19 @@ import httpx2
 from pydantic import SecretStr
 
 from workspaces.certificates import trusted
-from workspaces.mnemosyne.errors import MnemosyneAway, NoSuchTeam, TeamGone
-from workspaces.mnemosyne.reading import ACCOUNT, PATH, Created, Rotated, Team, Workspaces, check_status, read
+from workspaces.mnemosyne.reading import (
+    ACCOUNT,
+    PATH,
+    Created,
+    MnemosyneAway,
+    NoSuchTeam,
+    Rotated,
+    Team,
+    TeamGone,
+    Workspaces,
+    check_status,
+    read,
+)
 
 SECONDS = 10.0
 REMEMBERED = 1000

@@ -78,11 +78,7 @@ class Vault:
             ) from error
 
     def reseal(self, sealed: str) -> str:
-        """What was encrypted, encrypted with the first key; unchanged if it is already.
-
-        Raises:
-            PallasError: as for `open`.
-        """
+        """What was encrypted, encrypted with the first key; unchanged if it is already. Raises what `open` does."""
         try:
             self._first.decrypt(sealed)
         except InvalidToken:

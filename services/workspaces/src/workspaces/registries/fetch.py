@@ -93,16 +93,22 @@ async def _read(answer: httpx2.Response) -> bytes:
         raise _bad("the answer is not application/json; is this the address of a registry?")
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         raise _bad("the answer is compressed although this was not asked for")
-    declared = answer.headers.get("content-length", "0")
-    body = bytearray()
-    if not (declared.isdigit() and int(declared) > LARGEST):
-        async for part in answer.aiter_raw():
-            body += part
-            if len(body) > LARGEST:
-                break
-        else:
-            return bytes(body)
-    raise _bad(f"the document is larger than {LARGEST // 1024 // 1024} MiB")
+    body = await read_at_most(answer, LARGEST)
+    if body is None:
+        raise _bad(f"the document is larger than {LARGEST // 1024 // 1024} MiB")
+    return body
+
+
+async def read_at_most(answer: httpx2.Response, most: int) -> bytes | None:
+    """The body of an answer; None if it has more than `most` bytes, of which no more are read."""
+    declared, body = answer.headers.get("content-length", "0"), bytearray()
+    if declared.isdigit() and int(declared) > most:
+        return None
+    async for part in answer.aiter_raw():
+        body += part
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 def _is_forbidden(error: BaseException | None) -> bool:

@@ -1,20 +1,24 @@
-"""Fetches the registry of an instance again, and stores what it offers now."""
+"""Fetches the registry of an instance again, and stores what it offers now: in the row of the instance, and as the
+connections of all workspaces that it is attached to.
+"""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from sqlalchemy import select
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError
 from pallas_postgres.engine import reading, writing
+from workspaces.answers import DiscoveredAgent
 from workspaces.changes.make import Changes, Decision, Event
+from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who
 from workspaces.registries.fetch import Fetcher
-from workspaces.registries.store import listing_values, store_fetches, store_listing
-from workspaces.tables import PallasInstance
+from workspaces.registries.read import Listing
+from workspaces.tables import AgentConnection, Assignment, PallasInstance
 
 AT_ONCE = 10
 
@@ -28,11 +32,7 @@ class Refresher:
     fetcher: Fetcher
 
     async def refresh(self, who: Who, instance_ids: Collection[str]) -> dict[str, str | None]:
-        """Fetch the registries of these instances, ten at once. Returns a warning for each, None if it went well.
-
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
+        """Fetch the registries of these instances, ten at once. Returns a warning for each, None if it went well."""
         columns = PallasInstance.registry_url, PallasInstance.agents, PallasInstance.unusable, PallasInstance.namespace
         async with reading(self.engine) as session:
             found = select(PallasInstance.id, PallasInstance.last_fetch_error, *columns)
@@ -78,3 +78,52 @@ class _Known:
     namespace: str | None
     same: bool = False
     warning: str | None = None
+
+
+def listing_values(listing: Listing) -> dict[str, Any]:
+    """The columns of an instance that hold a listing."""
+    return {
+        "agents": [agent.model_dump(mode="json", exclude={"health"}) for agent in listing.agents],
+        "unusable": [entry.model_dump(mode="json") for entry in listing.unusable],
+        "namespace": listing.namespace,
+    }
+
+
+async def store_listing(session: AsyncSession, instance_id: str, listing: Listing) -> bool:
+    """Store a listing and replace the connections. Returns whether the instance is still there."""
+    values = listing_values(listing)
+    fetched = {"last_fetched_at": func.clock_timestamp(), "last_fetch_error": None}
+    row = update(PallasInstance).where(PallasInstance.id == instance_id).values(**values, **fetched)
+    if await session.scalar(row.returning(PallasInstance.id)) is None:
+        return False
+    await connect(session, instance_id, values["agents"])
+    return True
+
+
+async def store_fetches(session: AsyncSession, unchanged: Collection[str], errors: Mapping[str, str | None]) -> None:
+    """Store that these registries offer the same as before, and the errors of fetching that are new or have ended."""
+    if unchanged:
+        same = update(PallasInstance).where(PallasInstance.id.in_(unchanged))
+        await session.execute(same.values(last_fetched_at=func.clock_timestamp()))
+    for instance_id, error in sorted(errors.items()):
+        row = update(PallasInstance).where(PallasInstance.id == instance_id)
+        await session.execute(row.values(last_fetch_error=error))
+        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+
+
+async def connect(session: AsyncSession, instance_id: str, agents: list[Mapping[str, Any]]) -> None:
+    """Replace the connections to these agents in all workspaces that the instance is attached to."""
+    await session.execute(delete(AgentConnection).where(AgentConnection.pallas_instance_id == instance_id))
+    attached = select(Assignment.workspace_id).where(Assignment.pallas_instance_id == instance_id)
+    workspaces = (await session.scalars(attached)).all()
+    rows = [_connection(workspace, instance_id, agent) for workspace in workspaces for agent in agents]
+    if rows:
+        await session.execute(insert(AgentConnection), rows)
+    await Hub.tell_in(session, ALL, "agents", {})
+
+
+def _connection(workspace_id: str, instance_id: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    agent = DiscoveredAgent.model_validate(stored)
+    described = agent.model_dump(include={"server_id", "name", "title", "description", "icon", "url"})
+    of = {"workspace_id": workspace_id, "pallas_instance_id": instance_id}
+    return {**of, **described, **agent.capabilities.model_dump()}

@@ -1,6 +1,7 @@
-"""Addresses of registries: how a person writes them, and how they are stored."""
+"""Addresses of registries, as a person writes them and as they are stored, and of the icons of their agents."""
 
-from urllib.parse import unquote
+import hashlib
+from urllib.parse import unquote, urljoin
 
 import httpx2
 
@@ -12,6 +13,7 @@ WELL_KNOWN = "/.well-known/mcp/server.json"
 LONGEST_URL = 2048
 LONGEST_NAME = 200
 FIELD = "registry_url"
+ICONS = "/api/v1/icons"
 
 
 def normal_url(given: str) -> str:
@@ -55,3 +57,27 @@ def suggested_name(base: str, namespace: str | None) -> str:
 
 def _bad(reason: str) -> Rejected:
     return Rejected(f"{FIELD}: {reason}", code="bad_registry_url", field=FIELD)
+
+
+def icon_url(registry_url: str, src: str | None) -> str | None:
+    """The absolute http(s) or data address of an icon, None if there is none."""
+    if not src:
+        return None
+    if src.startswith("data:image/"):
+        return src
+    try:
+        url = urljoin(f"{registry_url}/", src)
+    except ValueError:
+        return None
+    return url if url.startswith(("http://", "https://")) else None
+
+
+def icon_path(registry_url: str, src: str | None) -> str | None:
+    """The path of this service at which browsers get an icon, None if there is none."""
+    url = icon_url(registry_url, src)
+    return f"{ICONS}/{icon_hash(url)}" if url else None
+
+
+def icon_hash(url: str) -> str:
+    """The name of an icon in its path."""
+    return hashlib.sha256(url.encode()).hexdigest()[:32]

@@ -25,17 +25,16 @@ MOST_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class TurnLog:
-    """The log, and the conversations whose messages turns have answered."""
+    """The log, and the conversations whose messages turns have answered.
+
+    All raise `Unavailable` if there is no broker (`no_broker`) or it does not answer.
+    """
 
     broker: Broker
     engine: AsyncEngine
 
     async def page(self, wanted: TurnFilter, *, limit: int) -> TurnPage:
-        """The latest turns that match.
-
-        Raises:
-            Unavailable: there is no broker (`no_broker`), or it does not answer.
-        """
+        """The latest turns that match."""
         page = await find_page(self.broker.need(), wanted, limit=limit, seconds=MOST_SECONDS)
         return TurnPage(turns=tuple(map(line_of, page.turns)), next=page.next)
 
@@ -44,7 +43,6 @@ class TurnLog:
 
         Raises:
             NotFound: the log has no such turn (`unknown_turn`).
-            Unavailable: there is no broker (`no_broker`), or it does not answer.
         """
         return await self._view(await self._whole(turn_id, content=content), content=content)
 

@@ -90,6 +90,13 @@ export function blocksOf(text) {
   }
 }
 
+/** The text without its marks, on one line, to be read aloud. @param {string} text */
+export function spokenOf(text) {
+  const page = new DOMParser().parseFromString(blocksOf(text).join(" "), "text/html");
+  for (const head of page.querySelectorAll(".code-head")) head.remove();
+  return (page.body.textContent ?? "").replace(/\s+/g, " ").trim();
+}
+
 /**
  * What `known` becomes with more text behind it. Only the last block may still change, so only it is rendered again.
  * @param {Blocks} known

@@ -49,14 +49,14 @@ def read[Answer: BaseModel](answer: httpx2.Response, shape: type[Answer]) -> Ans
         MnemosyneAway: it is something else (`mnemosyne_odd`). What was asked may have been done, so it is tried again.
     """
     if is_page(answer):
-        raise _odd("a web page instead of JSON")
+        raise odd("a web page instead of JSON")
     if len(answer.content) > LARGEST:
-        raise _odd("far too much")
+        raise odd("far too much")
     try:
         return shape.model_validate_json(answer.content)
     except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise _odd(f"something else: `{field}` is not as agreed" if field else "what is not a JSON object") from None
+        field = next(iter(error.errors()[0]["loc"]), "")
+        raise odd(f"something else: `{field}` is not as agreed" if field else "what is not a JSON object") from None
 
 
 def check_status(answer: httpx2.Response, *, named: bool) -> None:
@@ -88,5 +88,6 @@ def is_page(answer: httpx2.Response) -> bool:
     return answer.headers.get("content-type", "").lower().startswith("text/html")
 
 
-def _odd(what: str) -> MnemosyneAway:
+def odd(what: str) -> MnemosyneAway:
+    """An answer that is not as agreed."""
     return MnemosyneAway(f"Mnemosyne answered {what}", code="mnemosyne_odd")

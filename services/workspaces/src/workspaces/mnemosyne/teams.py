@@ -10,8 +10,20 @@ import httpx2
 from pydantic import SecretStr
 
 from workspaces.certificates import trusted
+from workspaces.mnemosyne.claims import is_of_another_team
 from workspaces.mnemosyne.errors import MnemosyneAway, NoSuchTeam, TeamGone
-from workspaces.mnemosyne.reading import ACCOUNT, PATH, Created, Rotated, Team, Workspaces, check_status, read
+from workspaces.mnemosyne.reading import (
+    ACCOUNT,
+    LARGEST,
+    PATH,
+    Created,
+    Rotated,
+    Team,
+    Workspaces,
+    check_status,
+    odd,
+    read,
+)
 
 SECONDS = 10.0
 REMEMBERED = 1000
@@ -45,7 +57,8 @@ class Teams:
     async def post(self, team_id: str, name: str, *, correlation: str) -> str | None:
         """Create a team. Returns its JWT, or None if it existed already."""
         answer = await self._request("POST", "", correlation, {"id": team_id, "name": name})
-        return read(answer, Created).jwt or None
+        jwt = read(answer, Created).jwt
+        return _own(team_id, jwt) if jwt else None
 
     async def get(self, team_id: str, *, correlation: str) -> Team | None:
         """A team, or None if there is none with this id."""
@@ -61,7 +74,8 @@ class Teams:
 
     async def rotate(self, team_id: str, *, correlation: str) -> str:
         """Replace the JWT of a team. Returns the new one."""
-        return read(await self._request("POST", f"{team_id}/rotate/", correlation), Rotated).jwt
+        answer = await self._request("POST", f"{team_id}/rotate/", correlation)
+        return _own(team_id, read(answer, Rotated).jwt)
 
     async def delete(self, team_id: str, *, correlation: str) -> None:
         """Make a team inactive. It may be unknown or inactive already."""
@@ -77,7 +91,7 @@ class Teams:
             self._sent.append(correlation)
         try:
             async with asyncio.timeout(SECONDS):
-                answer = await self._http.request(method, f"{self._base}{path}", json=body, headers=headers)
+                answer = await self._exchange(method, f"{self._base}{path}", body, headers)
         except httpx2.ConnectError as error:
             raise MnemosyneAway("Mnemosyne cannot be reached", sent=False) from error
         except (TimeoutError, httpx2.TimeoutException) as error:
@@ -88,3 +102,21 @@ class Teams:
             raise MnemosyneAway("the answer of Mnemosyne cannot be read") from error
         check_status(answer, named=bool(path))
         return answer
+
+    async def _exchange(self, method: str, url: str, body: object, headers: dict[str, str]) -> httpx2.Response:
+        """The answer to a request; of one that is far too large only the beginning."""
+        content = bytearray()
+        async with self._http.stream(method, url, json=body, headers=headers) as answer:
+            async for piece in answer.aiter_bytes():
+                content += piece
+                if len(content) > LARGEST:
+                    break
+        kind = {"content-type": answer.headers.get("content-type", "")}
+        return httpx2.Response(answer.status_code, headers=kind, content=bytes(content))
+
+
+def _own(team_id: str, jwt: str) -> str:
+    """The JWT, if it does not say that it is another team's."""
+    if is_of_another_team(jwt, team_id):
+        raise odd("the JWT of another team")
+    return jwt

@@ -9,7 +9,7 @@ import { h, htm, useEffect } from "./vendor/ui.js";
 export const html = /** @type {(strings: TemplateStringsArray, ...values: unknown[]) => View} */ (htm.bind(h));
 
 export {
-  Fragment, batch, computed, effect, render, signal, untracked, useCallback, useComputed, useEffect, useId,
+  Fragment, batch, computed, effect, render, signal, untracked, useComputed, useEffect, useId,
   useLayoutEffect, useMemo, useRef, useSignal, useSignalEffect, useState,
 } from "./vendor/ui.js";
 

@@ -18,7 +18,7 @@ VENDOR = CONSOLE / "vendor"
 MODULES = {
     "ui.js": """
 export { Fragment, h, render } from "preact";
-export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+export { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 export { batch, computed, effect, signal, useComputed, useSignal } from "@preact/signals";
 export { default as htm } from "htm";
 """,

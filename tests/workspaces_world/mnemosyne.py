@@ -8,7 +8,7 @@ import asyncio
 import base64
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import jwt
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.workspaces_world.served import Served
 
@@ -24,9 +24,10 @@ TEAMS = "/mcp_server/api/teams/"
 PASSWORD = "the service's password"
 _KEY = "0" * 64
 
-type Mode = Literal["well", "page", "page_after", "twice", "forgets", "redirects", "web_page"]
+type Mode = Literal["well", "page", "page_after", "twice", "forgets", "redirects", "web_page", "anothers", "endless"]
 """`page`: answers 500 in HTML; `page_after`: the same, after it has done what was asked. `twice`: does everything twice
-and answers the second time. `forgets`: says that it did, but has not. `web_page`: answers 200 in HTML, undone."""
+and answers the second time. `forgets`: says that it did, but has not. `web_page`: answers 200 in HTML, undone.
+`anothers`: answers with the JWT of another team. `endless`: answers without end, undone."""
 
 
 @dataclass
@@ -155,6 +156,10 @@ class Mnemosyne(Served):
             case "twice":
                 self._do(asked)
                 return self._do(asked)
+            case "anothers":
+                return JSONResponse({"jwt": KnownTeam(str(uuid.uuid4()), "").rotate()}, 201)
+            case "endless":
+                return StreamingResponse(_endless(), media_type="application/json")
             case "well":
                 return self._do(asked)
 
@@ -192,6 +197,12 @@ class Mnemosyne(Served):
     def _jwt(self, team: KnownTeam) -> str:
         self.jwts.append(token := team.rotate())
         return token
+
+
+async def _endless() -> AsyncGenerator[bytes]:
+    while True:
+        yield b" " * 65536
+        await asyncio.sleep(0)
 
 
 def _page(status: int) -> Response:

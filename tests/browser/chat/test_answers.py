@@ -29,11 +29,12 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     assert await status(page).get_attribute("aria-live") == "polite"
     await work.answer("Nothing **new**.")
     await expect(reply(page).locator("strong").last).to_have_text("new")
+    await expect(page.get_by_role("status").get_by_text("Harper: Nothing new.", exact=True)).to_have_count(1)
     await expect(page.locator(".thinking")).to_have_count(0)
     await expect(page.get_by_role("heading", level=1)).to_have_text("What is new?")
     await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
     await say(page, "And now?")
-    await (await harper.next(2)).answer("")
+    await (await harper.next(2)).answer(" \n")
     await expect(reply(page)).to_contain_text("The agent answered without text.")
 
 

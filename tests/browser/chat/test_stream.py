@@ -36,6 +36,24 @@ async def test_an_interrupted_stream_is_made_anew_and_nothing_is_missed(show: Sh
     await expect(page.get_by_text("Reconnecting…")).to_have_count(0)
 
 
+async def test_a_request_that_is_answered_ends_the_wait_for_a_server_that_was_away(show: Show, harper: Agent) -> None:
+    page = await show(allowed=("ERR_FAILED",))
+    await say(page, "Hello")
+    await (await harper.next()).answer("Good day.")
+    await expect(reply(page)).to_contain_text("Good day.")
+    await page.evaluate("Math.random = () => 1e6")  # the pause between two tries has no end
+    streams = re.compile(r"/events\?")
+    await page.route(streams, lambda route: route.abort())
+    await hide(page, True)
+    await hide(page, False)
+    await expect(page.get_by_text("Reconnecting…").last).to_be_visible()
+    await page.unroute(streams)
+    await say(page, "Are you back?")
+    await (await harper.next(2)).answer("Yes.")
+    await expect(reply(page)).to_contain_text("Yes.")
+    await expect(page.get_by_text("Reconnecting…")).to_have_count(0)
+
+
 async def test_a_title_given_while_the_stream_is_made_anew_is_shown(show: Show, harper: Agent) -> None:
     page, given = await show(), asyncio.Event()
 

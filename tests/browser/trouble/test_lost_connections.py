@@ -1,5 +1,6 @@
 """Reloads, lost connections, a service that dies: each message is sent once, and each answer shown once."""
 
+import asyncio
 import signal
 import time
 from collections.abc import AsyncGenerator
@@ -12,12 +13,13 @@ from tests.browser.pages import OpenPage, Show, shows
 from tests.embedded import free_port
 from tests.integration.processes import Service, a_service
 from tests.integration.workspaces.chat.talk import attach
-from tests.integration.workspaces.lab import environment
+from tests.integration.workspaces.lab import Lab, environment
 from tests.postgres import PostgresServer
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent
 
 from pallas_postgres.engine import open_engine
+from workspaces.live.hub import ALL
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -76,6 +78,27 @@ async def test_a_reload_while_the_database_is_away_heals_by_itself(show: Show, h
     await work.answer("All of it.")
     await page.unroute("**/session", fail)
     await assert_transcript(page, "Tell me", "All of it.")
+
+
+async def test_changes_that_come_faster_than_answers_do_not_put_off_a_page(show: Show, lab: Lab) -> None:
+    asked, go = list[Route](), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        asked.append(route)
+        if len(asked) == 1:
+            await go.wait()
+            await route.continue_()
+
+    page = await show("/workspaces/ws")
+    await page.context.route("**/api/v1/pallas", slow)
+    async with page.expect_request("**/api/v1/pallas"):
+        await page.get_by_role("link", name="Pallas instances").click()
+    async with page.expect_request("**/api/v1/workspaces"):
+        for kind in ("health", "instance", "workspace"):
+            await lab.service.parts.hub.tell(ALL, kind, {"id": "ws"})
+    go.set()
+    await expect(page.get_by_role("heading", name="Kottos")).to_be_visible()
+    assert len(asked) == 2, "what changed meanwhile is asked for once"
 
 
 async def test_what_came_while_the_tab_was_hidden_is_there_when_it_is_seen_again(show: Show, harper: Agent) -> None:

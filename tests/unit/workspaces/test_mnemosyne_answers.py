@@ -89,3 +89,4 @@ def test_anything_else_is_odd_and_is_not_repeated(shape: type[Any], body: Any) -
         read(answer(200, body), shape)
     assert raised.value.code == "mnemosyne_odd"
     assert "a b" not in str(raised.value)
+    assert "." not in str(raised.value), "only the field is named"

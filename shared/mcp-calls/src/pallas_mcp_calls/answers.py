@@ -1,5 +1,7 @@
 """Results and errors of MCP as the caller gets them."""
 
+import json
+import re
 from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
@@ -9,7 +11,14 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
+    AudioContent,
     CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
 )
 
 from pallas_mcp_calls.connection import innermost, one_line
@@ -17,6 +26,8 @@ from pallas_mcp_calls.exchange import Exchange
 from pallas_mcp_calls.model import ERROR_META, TURN_META, CallAnswer, CallFailed
 
 _LONGEST_CODE = 64
+_PLAIN_LINK = re.compile(r"https?://[^\s<>\\]+")
+_BRACKETS = re.compile(r"[\[\]\\]")
 
 
 def answer_of(result: CallToolResult) -> CallAnswer:
@@ -35,8 +46,34 @@ def answer_of(result: CallToolResult) -> CallAnswer:
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text of all text blocks."""
-    return "\n".join(block.text for block in result.content if block.type == "text")
+    """The content as Markdown: texts, links, notes of what is no text. Where there is none, the structured content."""
+    if not result.content and result.structured_content is not None:
+        return f"```json\n{json.dumps(result.structured_content, ensure_ascii=False, indent=2)}\n```"
+    return "\n".join(map(_text_of_block, result.content))
+
+
+def _text_of_block(block: ContentBlock) -> str:
+    match block:
+        case TextContent():
+            return block.text
+        case ResourceLink():
+            name = _on_a_line(block.title or block.name)
+            if not _PLAIN_LINK.fullmatch(block.uri):
+                return f"{name} ({_on_a_line(block.uri)})"
+            return f"[{_BRACKETS.sub(r'\\\g<0>', name)}](<{block.uri}>)"
+        case EmbeddedResource():
+            file = block.resource
+            return file.text if isinstance(file, TextResourceContents) else _note(file.mime_type, file.blob)
+        case ImageContent() | AudioContent():
+            return _note(block.mime_type, block.data)
+
+
+def _note(mime_type: str | None, data: str) -> str:
+    return f"[{_on_a_line(mime_type or 'data')}, {len(data) * 3 // 4000 + 1} kB: not shown]"
+
+
+def _on_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def failure_of(error: Exception, exchange: Exchange) -> CallFailed:

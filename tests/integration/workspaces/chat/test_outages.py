@@ -34,8 +34,8 @@ async def test_an_agent_that_does_not_keep_keys_is_not_called_twice(lab: Lab) ->
             await (await scribe.next()).progress("step 1")
             await stream.until("progress", message="step 1")
             await scribe.stop()
-            await scribe.start()
             failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
+            await scribe.start()
             assert failed["error_code"] == "interrupted", failed["error"]
             assert "Check before you retry" in failed["error"]
             assert scribe.executed == ["hello"]

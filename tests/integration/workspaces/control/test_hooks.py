@@ -33,6 +33,18 @@ async def test_a_failing_mnemosyne_blocks_nothing_and_is_told_later(world: World
     assert world.mnemosyne.accepts(jwt)
 
 
+@pytest.mark.parametrize(("mode", "what"), [("anothers", "the JWT of another team"), ("endless", "far too much")])
+async def test_what_is_not_as_agreed_is_not_stored(world: World, mode: Mode, what: str) -> None:
+    world.mnemosyne.mode = mode
+    instance = await world.register()
+    failed = await world.until(instance, lambda one: one["status"] == "failed")
+    assert (failed["status_reason"], failed["jwt"]) == (f"Mnemosyne answered {what}", "none")
+    world.mnemosyne.mode = "well"
+    await world.http.post(f"{API}/pallas/{instance}/provision")
+    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
+    assert world.mnemosyne.accepts(jwt)
+
+
 @requirement("A-8.0.1")
 async def test_hooks_are_tried_again_by_themselves_when_mnemosyne_is_back(own_world: World) -> None:
     await own_world.mnemosyne.stop()

@@ -46,6 +46,18 @@ async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
     assert run["data"]["drift"] == "Mnemosyne had other workspaces"
 
 
+async def test_a_cycle_does_also_what_waits_for_its_next_try(world: World) -> None:
+    instance = await world.provisioned()
+    await world.until_quiet()
+    await world.execute(
+        "insert into due_hooks (instance_id, hooks, correlation, actor, attempt, due_at) "
+        "values (:id, '{on_workspace_pallas_attached}', 'c', 'admin', 8, now() + interval '1 hour')",
+        id=instance,
+    )
+    await world.reconcile()
+    assert await world.rows("select hook from hook_runs where correlation = 'c'")
+
+
 async def test_a_team_that_mnemosyne_has_lost_is_made_again(world: World) -> None:
     instance = await world.provisioned()
     workspace = await world.workspace(instance)

@@ -68,3 +68,10 @@ test("two texts differ word by word, and can be put together again", () => {
     assert.equal(pieces.filter((piece) => piece.in !== "old").map((piece) => piece.text).join(""), other);
   }
 });
+
+const { change } = await import(`${parts}figures.js`);
+
+test("a figure that differs by little is not the same", () => {
+  assert.deepEqual([change(226, 226), change(226, 225), change(225, 226)], ["same", "−0.4 %", "+0.4 %"]);
+  assert.deepEqual([change(100, 62), change(50, 51), change(0, 3)], ["−38 %", "+2 %", ""]);
+});

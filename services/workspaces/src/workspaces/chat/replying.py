@@ -105,7 +105,8 @@ class Replying:
         arguments = claim.arguments
         if arguments is None:
             arguments = await with_postgres(lambda: read_arguments(self.engine, claim), "read the history")
-        tries, called, keeps = Tries(), claim.taken_over, False
+        tries, called = Tries(), claim.taken_over
+        keeps: bool | None = None
         while True:
             called_before = called
             try:
@@ -121,6 +122,8 @@ class Replying:
                 if not error.lost:
                     raise
                 called = called if error.sent else called_before
+                if called and keeps is False:
+                    raise Interrupted from error
                 log.info("the agent was not reached", extra={"reply": claim.reply_id, "reason": error.code})
                 await held.voice.on_progress(Progress(0, None, _TRYING))
                 if not await tries.again(LOST_SECONDS if called else UNSENT_SECONDS):

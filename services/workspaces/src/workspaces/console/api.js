@@ -4,6 +4,8 @@ import { expire, session } from "./state.js";
 
 const BASE = "/api/v1";
 const TIMEOUT_MS = 30_000;
+/** An event of the window: a request was answered. */
+export const REACHED = "pallas-reached";
 
 /** Why a request failed. `status` 0: the server did not answer. */
 export class ApiError extends Error {
@@ -47,6 +49,7 @@ export async function request(method, path, body, options = {}) {
     if (options.signal?.aborted) throw error;
     throw new ApiError(0, { error: "Pallas cannot be reached right now.", code: "unreachable" });
   }
+  if (response.ok) dispatchEvent(new Event(REACHED));
   if (response.ok) return response.status === 204 ? /** @type {T} */ (undefined) : response.json();
   if (response.status === 401 && path !== "/login") expire();
   const retry = Number(response.headers.get("Retry-After"));

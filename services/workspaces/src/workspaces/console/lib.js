@@ -9,8 +9,8 @@ import { h, htm, useEffect } from "./vendor/ui.js";
 export const html = /** @type {(strings: TemplateStringsArray, ...values: unknown[]) => View} */ (htm.bind(h));
 
 export {
-  Fragment, batch, computed, effect, render, signal, useCallback, useComputed, useEffect, useId, useLayoutEffect, useMemo,
-  useRef, useSignal, useState,
+  Fragment, batch, computed, effect, render, signal, useComputed, useEffect, useId, useLayoutEffect, useMemo, useRef,
+  useSignal, useState,
 } from "./vendor/ui.js";
 
 /**

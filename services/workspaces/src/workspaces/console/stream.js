@@ -1,4 +1,5 @@
 // Server-sent events by fetch: with a status, the last event's id, and an end when nothing is heard any more.
+import { REACHED } from "./api.js";
 import { expire, session } from "./state.js";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
@@ -37,9 +38,15 @@ async function keepReading(follower, ended) {
     if (reader.opened) failures = 0;
     else follower.onState?.("waiting");
     const pause = reader.opened ? 100 : Math.min(LONGEST_PAUSE_MS, 400 * 2 ** Math.max(0, failures - QUICK_TRIES));
-    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
+    await untilReached(pause * (0.5 + Math.random()));
   }
 }
+
+/** Wait so long, or until a request was answered: then the server is back. @param {number} longest in milliseconds */
+const untilReached = (longest) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, longest);
+  addEventListener(REACHED, () => (clearTimeout(timer), resolve(undefined)), { once: true });
+});
 
 class StreamReader {
   lastId = "";

@@ -8,7 +8,6 @@ import logging
 import time
 from contextlib import suppress
 
-from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import PallasError, Unavailable
@@ -17,7 +16,6 @@ from workspaces.hooks.due import LONGEST_DELAY, reconciler
 from workspaces.hooks.reconciler import make_due_for_reconciler
 from workspaces.mnemosyne.reading import MnemosyneAway
 from workspaces.mnemosyne.teams import Teams
-from workspaces.tables import DueHook
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +64,3 @@ class Outage:
         with suppress(Unavailable):
             async with writing(self._engine) as session:
                 await make_due_for_reconciler(session, reconciler())
-                waiting = select(DueHook.instance_id).where(DueHook.attempt > 0, DueHook.owner.is_(None))
-                due = update(DueHook).where(DueHook.instance_id.in_(waiting.with_for_update(skip_locked=True)))
-                await session.execute(due.values(due_at=func.clock_timestamp()))

@@ -35,7 +35,7 @@ LOOKED_AFTER = timedelta(days=7)
 
 
 async def make_due_for_reconciler(session: AsyncSession, who: Who, *, only: str | None = None) -> None:
-    """Make all instances due, or one, with the transaction of the session. What is due already keeps its time."""
+    """Make all instances due, or one, with the transaction of the session: also what waits for its next try."""
     recent = RetiredTeam.retired_at > func.now() - LOOKED_AFTER
     for table, further in ((PallasInstance, literal(True)), (RetiredTeam, or_(RetiredTeam.done_at.is_(None), recent))):
         where: list[ColumnElement[bool]] = [further, *([table.id == only] if only else [])]
@@ -48,7 +48,12 @@ async def make_due_for_reconciler(session: AsyncSession, who: Who, *, only: str 
         waiting = func.array_append(func.array_remove(DueHook.hooks, RECONCILE), RECONCILE)
         await session.execute(
             rows.on_conflict_do_update(
-                index_elements=[DueHook.instance_id], set_={"hooks": waiting, "version": DueHook.version + 1}
+                index_elements=[DueHook.instance_id],
+                set_={
+                    "hooks": waiting,
+                    "version": DueHook.version + 1,
+                    "due_at": func.least(DueHook.due_at, func.clock_timestamp()),
+                },
             )
         )
     await Hub.tell_in(session, WORK, "hooks", {})

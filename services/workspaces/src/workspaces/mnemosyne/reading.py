@@ -85,14 +85,14 @@ def read[Answer: BaseModel](answer: httpx2.Response, shape: type[Answer]) -> Ans
         MnemosyneAway: it is something else (`mnemosyne_odd`). What was asked may have been done, so it is tried again.
     """
     if is_page(answer):
-        raise _odd("a web page instead of JSON")
+        raise odd("a web page instead of JSON")
     if len(answer.content) > LARGEST:
-        raise _odd("far too much")
+        raise odd("far too much")
     try:
         return shape.model_validate_json(answer.content)
     except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise _odd(f"something else: `{field}` is not as agreed" if field else "what is not a JSON object") from None
+        field = next(iter(error.errors()[0]["loc"]), "")
+        raise odd(f"something else: `{field}` is not as agreed" if field else "what is not a JSON object") from None
 
 
 def check_status(answer: httpx2.Response, *, named: bool) -> None:
@@ -124,21 +124,32 @@ def is_page(answer: httpx2.Response) -> bool:
     return answer.headers.get("content-type", "").lower().startswith("text/html")
 
 
-def _odd(what: str) -> MnemosyneAway:
+def odd(what: str) -> MnemosyneAway:
+    """An answer that is not as agreed."""
     return MnemosyneAway(f"Mnemosyne answered {what}", code="mnemosyne_odd")
 
 
 def jti_of(jwt: str) -> str | None:
     """The `jti` of a JWT (auth contract, section 5.2), None if it cannot be read. Only Mnemosyne can check a JWT."""
-    parts = jwt.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return _Claims.model_validate_json(payload).jti
-    except ValueError:
-        return None
+    return _claims_of(jwt).jti
+
+
+def is_of_another_team(jwt: str, team_id: str) -> bool:
+    """Whether the `sub` of a JWT names another team. If it cannot be read, it does not."""
+    return _claims_of(jwt).sub not in (None, f"team:{team_id}")
 
 
 class _Claims(BaseModel):
     jti: str | None = None
+    sub: str | None = None
+
+
+def _claims_of(jwt: str) -> _Claims:
+    parts = jwt.split(".")
+    if len(parts) != 3:
+        return _Claims()
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return _Claims.model_validate_json(payload)
+    except ValueError:
+        return _Claims()

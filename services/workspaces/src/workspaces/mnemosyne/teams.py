@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from workspaces.certificates import trusted
 from workspaces.mnemosyne.reading import (
     ACCOUNT,
+    LARGEST,
     PATH,
     Created,
     MnemosyneAway,
@@ -21,6 +22,8 @@ from workspaces.mnemosyne.reading import (
     TeamGone,
     Workspaces,
     check_status,
+    is_of_another_team,
+    odd,
     read,
 )
 
@@ -56,7 +59,8 @@ class Teams:
     async def post(self, team_id: str, name: str, *, correlation: str) -> str | None:
         """Create a team. Returns its JWT, or None if it existed already."""
         answer = await self._request("POST", "", correlation, {"id": team_id, "name": name})
-        return read(answer, Created).jwt or None
+        jwt = read(answer, Created).jwt
+        return _own(team_id, jwt) if jwt else None
 
     async def get(self, team_id: str, *, correlation: str) -> Team | None:
         """A team, or None if there is none with this id."""
@@ -72,7 +76,8 @@ class Teams:
 
     async def rotate(self, team_id: str, *, correlation: str) -> str:
         """Replace the JWT of a team. Returns the new one."""
-        return read(await self._request("POST", f"{team_id}/rotate/", correlation), Rotated).jwt
+        answer = await self._request("POST", f"{team_id}/rotate/", correlation)
+        return _own(team_id, read(answer, Rotated).jwt)
 
     async def delete(self, team_id: str, *, correlation: str) -> None:
         """Make a team inactive. It may be unknown or inactive already."""
@@ -88,7 +93,7 @@ class Teams:
             self._sent.append(correlation)
         try:
             async with asyncio.timeout(SECONDS):
-                answer = await self._http.request(method, f"{self._base}{path}", json=body, headers=headers)
+                answer = await self._exchange(method, f"{self._base}{path}", body, headers)
         except httpx2.ConnectError as error:
             raise MnemosyneAway("Mnemosyne cannot be reached", sent=False) from error
         except (TimeoutError, httpx2.TimeoutException) as error:
@@ -99,3 +104,21 @@ class Teams:
             raise MnemosyneAway("the answer of Mnemosyne cannot be read") from error
         check_status(answer, named=bool(path))
         return answer
+
+    async def _exchange(self, method: str, url: str, body: object, headers: dict[str, str]) -> httpx2.Response:
+        """The answer to a request; of one that is far too large only the beginning."""
+        content = bytearray()
+        async with self._http.stream(method, url, json=body, headers=headers) as answer:
+            async for piece in answer.aiter_bytes():
+                content += piece
+                if len(content) > LARGEST:
+                    break
+        kind = {"content-type": answer.headers.get("content-type", "")}
+        return httpx2.Response(answer.status_code, headers=kind, content=bytes(content))
+
+
+def _own(team_id: str, jwt: str) -> str:
+    """The JWT, if it does not say that it is another team's."""
+    if is_of_another_team(jwt, team_id):
+        raise odd("the JWT of another team")
+    return jwt

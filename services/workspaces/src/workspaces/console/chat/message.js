@@ -42,7 +42,7 @@ function Reply({ item, view, agents }) {
     ${atWork ? html`<${Arriving} text=${item.text} />` : view.content && html`<${Markdown} text=${view.content} meanwhile=${item.text.parts.peek()} />`}
     ${atWork && html`<${Thinking} progress=${view.progress} since=${item.since} asking=${view.status === "asking"} />`}
     ${view.status === "asking" && view.question && html`<${Question} key=${view.question.id} reply=${view.id} question=${view.question} />`}
-    ${view.status === "answered" && !view.content && html`<p class="muted">The agent answered without text.</p>`}
+    ${view.status === "answered" && !view.content.trim() && html`<p class="muted">The agent answered without text.</p>`}
     ${view.status === "failed" && html`<${Failure} view=${view} />`}
     ${view.status === "cancelled" && html`<p class="cancelled"><${Icon} name="circle-x" size=${14} />Cancelled</p>`}
     ${!atWork && html`<${Actions} view=${view} agents=${agents} />`}

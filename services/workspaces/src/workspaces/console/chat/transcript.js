@@ -2,6 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 import { Button, Spinner } from "../parts/basic.js";
 import { failed } from "../parts/toast.js";
+import { spokenOf } from "../text/markdown.js";
 import { Message } from "./message.js";
 import { running } from "./model.js";
 import { useWindow } from "./window.js";
@@ -112,4 +113,4 @@ function Announcement({ chat }) {
 
 /** What is said of an answer, which nobody wants to hear in whole. @param {import("../answers").MessageView} view */
 const spoken = ({ status, content, error }) =>
-  status === "answered" ? `: ${content.slice(0, 400)}` : status === "failed" ? ` failed: ${error ?? "it did not answer."}` : " was cancelled.";
+  status === "answered" ? `: ${spokenOf(content.slice(0, 400))}` : status === "failed" ? ` failed: ${error ?? "it did not answer."}` : " was cancelled.";

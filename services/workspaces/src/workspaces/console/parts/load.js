@@ -1,5 +1,5 @@
 // Loading what a view shows, loading it again, and work that a person starts.
-import { html, useCallback, useEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { ApiError, sentence } from "../api.js";
 import { on } from "../events.js";
 import { Banner, Button, Skeleton } from "./basic.js";
@@ -8,6 +8,28 @@ import { Banner, Button, Skeleton } from "./basic.js";
  * @template T
  * @typedef {{data: T | null, error: string, reload: () => Promise<void>, set: (data: T) => void}} Loaded
  */
+
+/**
+ * Calls `once` again if it was wanted while it ran, so that many events neither make many requests nor put off the answer.
+ * @param {() => Promise<void>} once does not throw
+ * @returns {() => Promise<void>} ends when what was wanted is done
+ */
+function coalesced(once) {
+  /** @type {Promise<void> | null} */
+  let running = null;
+  let wanted = false;
+  const run = async () => {
+    while (wanted) {
+      wanted = false;
+      await once();
+    }
+    running = null;
+  };
+  return () => {
+    wanted = true;
+    return (running ??= run());
+  };
+}
 
 /**
  * Load something now, again when `deps` change, when one of the events `kinds` arrives, and after the stream was away.
@@ -21,8 +43,8 @@ export function useLoaded(load, deps, kinds = []) {
   const [data, set] = useState(/** @type {T | null} */ (null));
   const [error, setError] = useState("");
   const turn = useRef(0);
-  const reload = useCallback(async () => {
-    const mine = ++turn.current;
+  const reload = useMemo(() => coalesced(async () => {
+    const mine = turn.current;
     try {
       const found = await load();
       if (mine !== turn.current) return;
@@ -31,7 +53,7 @@ export function useLoaded(load, deps, kinds = []) {
     } catch (fault) {
       if (mine === turn.current) setError(sentence(fault));
     }
-  }, deps);
+  }), deps);
   useEffect(() => {
     void reload();
     const ends = [...kinds, "resync", "resumed"].map((kind) => on(kind, () => void reload()));

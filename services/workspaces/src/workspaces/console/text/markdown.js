@@ -194,3 +194,12 @@ export class Rendering {
     return [plain(tokens.map(({ raw }) => raw).join(""))];
   }
 }
+
+/** The beginning of a text without its marks, on one line, to be read aloud. @param {string} text */
+export function spokenOf(text) {
+  const rendering = new Rendering(text);
+  rendering.step(true);
+  const page = new DOMParser().parseFromString(rendering.shown().flat().join(" "), "text/html");
+  for (const head of page.querySelectorAll(".code-head")) head.remove();
+  return (page.body.textContent ?? "").replace(/\s+/g, " ").trim();
+}

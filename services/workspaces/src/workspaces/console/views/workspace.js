@@ -51,7 +51,7 @@ export default function Workspace({ params: { ws, c } }) {
     onClick=${() => (listed.value = !listed.value)} />`;
   return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
     <section class="conversations" aria-label="Conversations" ref=${list}>
-      <header><h2 class="ellipsis" dir="auto" title=${name}>${name}</h2>
+      <header><h2 class="ellipsis" dir="auto" title=${name} aria-hidden=${!name}>${name}</h2>
         <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings">
           <${Icon} name="settings" /></a></header>
       <${Button} href=${`/workspaces/${ws}`} icon="plus" class="new" onClick=${() => (listed.value = false)}>New conversation<//>

@@ -29,8 +29,8 @@ function figuresOf(old, now) {
 export function change(old, now) {
   if (old === now) return "same";
   if (!old) return "";
-  const percent = Math.round((100 * (now - old)) / old);
-  return percent === 0 ? "same" : `${percent > 0 ? "+" : "−"}${Math.abs(percent).toLocaleString("en")} %`;
+  const percent = Math.abs((100 * (now - old)) / old);
+  return `${now > old ? "+" : "−"}${percent < 0.5 ? percent.toPrecision(1) : Math.round(percent).toLocaleString("en")} %`;
 }
 
 /** @param {{old: View, new: View}} props */

@@ -1,11 +1,15 @@
 """A real Postgres as a child process, for tests that need one to stop, hang, die and come back."""
 
 import asyncio
+import atexit
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +24,7 @@ from pallas_cli.processes.launch import Launch
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 30.0
 _RETRY = 0.02
+_PASSWORD = "a-password"
 _LEFT_BEHIND = b"pre-existing shared memory block"
 
 
@@ -28,11 +33,21 @@ def for_asyncpg(url: str) -> str:
     return url.replace("postgresql:", "postgresql+asyncpg:").replace("sslmode=", "ssl=")
 
 
+@cache
+def _new_cluster() -> Path:
+    """A cluster that never ran, made once in each process: to copy it takes a tenth of the time."""
+    folder = Path(tempfile.mkdtemp(prefix="pallas-postgres-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    server = EmbeddedPostgres(folder, _PASSWORD, free_port())
+    asyncio.run(server.launch())
+    return server.cluster
+
+
 class PostgresServer:
     """One Postgres on loopback that keeps its port and its data over `restart`. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedPostgres(folder, "a-password", free_port())
+        self._server = EmbeddedPostgres(folder, _PASSWORD, free_port())
         self._log = folder / "postgres.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -54,6 +69,8 @@ class PostgresServer:
 
         What a killed one leaves behind goes by itself, and the next one does not begin before that.
         """
+        if not self._server.cluster.exists():
+            shutil.copytree(_new_cluster(), self._server.cluster)
         launch = asyncio.run(self._server.launch())
         self._log.parent.mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + _STARTS_WITHIN

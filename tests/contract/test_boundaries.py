@@ -1,6 +1,8 @@
 """Which package may import which. A workspace does not stop imports of undeclared packages; this does."""
 
 import sys
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 
 import pytest
@@ -9,7 +11,6 @@ from tests.requirements import requirement
 
 OWN_MODULES = frozenset(package.module for package in packages())
 SERVICES = frozenset(package.module for package in packages() if package.is_service)
-DISTRIBUTIONS = packages_distributions()
 
 PART_OF = {
     "uvloop": "uvicorn",  # of its `standard` extra
@@ -76,7 +77,13 @@ def test_a_package_declares_what_it_imports(package: Package) -> None:
     assert missing == set()
 
 
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """The distributions that bring each module."""
+    return packages_distributions()
+
+
 def declares(package: Package, module: str) -> bool:
     """Whether a dependency of the package brings that module."""
-    brought = [name.lower().replace("_", "-").replace(".", "-") for name in DISTRIBUTIONS.get(module, [module])]
+    brought = [name.lower().replace("_", "-").replace(".", "-") for name in distributions().get(module, [module])]
     return bool(package.declared & {*brought, PART_OF.get(module, "")})

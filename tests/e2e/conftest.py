@@ -42,10 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests of other folders, which come here too, may have fixtures of these names.
     """
-    here, places = Path(__file__).parent, {name: place for place, name in enumerate(_STACKS, 1)}
+    places = {name: place for place, name in enumerate(_STACKS, 1)}
 
     def place_of(item: pytest.Item) -> int:
-        names = getattr(item, "fixturenames", ()) if item.path.is_relative_to(here) else ()
+        names = getattr(item, "fixturenames", ()) if item.nodeid.startswith("tests/e2e/") else ()
         return max((places.get(name, 0) for name in names), default=0)
 
     items.sort(key=place_of)

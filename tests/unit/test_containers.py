@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import pytest
-from testcontainers.community import nats
 from tests import conftest
 from tests.requirements import requirement
 
@@ -26,6 +25,8 @@ class RecordedContainer:
 
 @requirement("K-pkg-5")
 def test_without_a_binary_nats_starts_in_a_container_with_jetstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    from testcontainers.community import nats
+
     monkeypatch.delenv("PALLAS_TEST_NATS_URL", raising=False)
     monkeypatch.setattr(conftest, "nats_binary", lambda: None)
     monkeypatch.setattr(nats, "NatsContainer", RecordedContainer)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.contract.tree import ROOT, packages
 from tests.e2e.stack import free_port_base
+from tests.integration.deploy.bytecode import link_bytecode
 from tests.requirements import requirement
 
 UV = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
@@ -43,6 +44,7 @@ def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Generat
     uv("pip", "install", *here, "--requirements", str(locked))
     uv("pip", "install", *here, "--no-index", "--no-deps", *map(str, wheels.glob("pallas_*.whl")))
     uv("pip", "check", *here)
+    link_bytecode(environment)
     yield environment / "bin"
     shutil.rmtree(environment)
 

@@ -1,8 +1,11 @@
 """Start an agent-gateway."""
 
-from agent_gateway.app import build
-from agent_gateway.settings import GatewaySettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from agent_gateway.app import build
+    from agent_gateway.settings import GatewaySettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

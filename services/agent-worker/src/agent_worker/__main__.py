@@ -1,8 +1,11 @@
 """Start an agent-worker."""
 
-from agent_worker.app import build
-from agent_worker.settings import WorkerSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from agent_worker.app import build
+    from agent_worker.settings import WorkerSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

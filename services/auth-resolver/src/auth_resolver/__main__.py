@@ -1,8 +1,11 @@
 """Starts the service: `python -m auth_resolver`."""
 
-from auth_resolver.app import build
-from auth_resolver.settings import AuthResolverSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from auth_resolver.app import build
+    from auth_resolver.settings import AuthResolverSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """Start a data-pool."""
 
-from data_pool.app import build
-from data_pool.settings import PoolSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from data_pool.app import build
+    from data_pool.settings import PoolSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

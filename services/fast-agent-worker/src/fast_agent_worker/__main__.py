@@ -1,8 +1,11 @@
 """Start a fast-agent-worker. At the broker it is an agent-worker: it has the same rights."""
 
-from fast_agent_worker.app import build
-from fast_agent_worker.settings import FastAgentSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from fast_agent_worker.app import build
+    from fast_agent_worker.settings import FastAgentSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

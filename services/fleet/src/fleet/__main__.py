@@ -1,8 +1,11 @@
 """Start the fleet service."""
 
-from fleet.app import build
-from fleet.settings import FleetSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from fleet.app import build
+    from fleet.settings import FleetSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """Starts the health monitor: `python -m health_monitor`."""
 
-from health_monitor.app import build
-from health_monitor.settings import MonitorSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from health_monitor.app import build
+    from health_monitor.settings import MonitorSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """Starts the service: `python -m library_search`."""
 
-from library_search.app import build
-from library_search.settings import LibrarySearchSettings
-from pallas_runtime.run import run
+from pallas_runtime.importing import importing
+
+with importing():
+    from library_search.app import build
+    from library_search.settings import LibrarySearchSettings
+    from pallas_runtime.run import run
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """Start the pipelines service."""
 
-from pallas_runtime.run import run
-from pipelines.app import build
-from pipelines.settings import PipelinesSettings
+from pallas_runtime.importing import importing
+
+with importing():
+    from pallas_runtime.run import run
+    from pipelines.app import build
+    from pipelines.settings import PipelinesSettings
 
 
 def main() -> None:

@@ -6,9 +6,12 @@
 import os
 import sys
 
-from pallas_runtime.run import run
-from workspaces.app import build
-from workspaces.settings import WorkspacesSettings
+from pallas_runtime.importing import importing
+
+with importing():
+    from pallas_runtime.run import run
+    from workspaces.app import build
+    from workspaces.settings import WorkspacesSettings
 
 
 def main() -> None:

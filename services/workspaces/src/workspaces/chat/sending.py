@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import Rows
+from pallas_postgres.prepared import Rows
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
 from workspaces.chat.history import Entry, Limits, plan_history

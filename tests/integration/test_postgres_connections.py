@@ -1,18 +1,25 @@
-"""Connections to Postgres that broke while nobody used them are replaced without an error, and each of them alone."""
+"""Connections to Postgres that broke are replaced, without an error if nobody used them, and each of them alone."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any
 
+import asyncpg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Integer, bindparam, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 
+from pallas_contracts.errors import Unavailable
 from pallas_postgres import engine as module
 from pallas_postgres.engine import fetch, open_engine, reading
+from pallas_postgres.prepared import Prepared
+
+_BACKEND = Prepared(select(func.pg_backend_pid()))
+_SLEEP = Prepared(select(func.pg_sleep(bindparam("seconds", type_=Integer))))
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 async def _backend(engine: AsyncEngine) -> int:
     """The process of Postgres that serves the connection."""
-    return (await fetch(engine, text("select pg_backend_pid()")))[0].pg_backend_pid
+    return (await fetch(engine, _BACKEND))[0].pg_backend_pid
 
 
 async def test_a_connection_that_was_idle_is_asked_before_it_is_used(
@@ -52,6 +59,55 @@ async def test_a_connection_that_was_closed_is_not_given_to_anybody(
     await until(is_closed)
     async with reading(engine) as session:
         assert await session.scalar(text("select pg_backend_pid()")) != first
+
+
+async def test_a_statement_whose_connection_is_lost_can_be_tried_again(
+    engine: AsyncEngine, postgres: PostgresServer
+) -> None:
+    first = await _backend(engine)
+    sleeping = asyncio.create_task(fetch(engine, _SLEEP, {"seconds": 60}))
+    await _until_it_runs(postgres, first)
+    await postgres.say(f"select pg_terminate_backend({first})")
+    with pytest.raises(Unavailable) as lost:
+        await sleeping
+    assert lost.value.code == "no_database"
+    assert await _backend(engine) != first
+
+
+async def test_the_connection_of_a_statement_that_was_cancelled_is_given_to_nobody(
+    engine: AsyncEngine, postgres: PostgresServer
+) -> None:
+    first = await _backend(engine)
+    sleeping = asyncio.create_task(fetch(engine, _SLEEP, {"seconds": 60}))
+    await _until_it_runs(postgres, first)
+    sleeping.cancel()
+    await asyncio.wait({sleeping})
+    assert sleeping.cancelled()
+    assert await _backend(engine) != first
+
+
+async def test_a_statement_that_takes_too_long_says_so(postgres: PostgresServer) -> None:
+    options = {"statement_timeout": "10ms"}
+    engine = open_engine(await postgres.new_database(), pool=1, service="tests", options=options)
+    with pytest.raises(Unavailable) as cancelled:
+        await fetch(engine, _SLEEP, {"seconds": 60})
+    assert cancelled.value.code == "too_slow"
+    await engine.dispose()
+
+
+async def test_a_mistake_in_a_statement_is_no_outage(engine: AsyncEngine) -> None:
+    with pytest.raises(asyncpg.DataError):
+        await fetch(engine, _SLEEP, {"seconds": "a word"})
+    with pytest.raises(asyncpg.PostgresError):
+        await fetch(engine, Prepared(select(func.no_such_function())))
+
+
+async def _until_it_runs(postgres: PostgresServer, backend: int) -> None:
+    async def runs() -> bool:
+        query = f"select query like '%pg_sleep%' and state = 'active' from pg_stat_activity where pid = {backend}"
+        return (await postgres.say(query)) == [(True,)]
+
+    await until(runs)
 
 
 @pytest.mark.parametrize("how", ["noticed", "asked", "in use"])

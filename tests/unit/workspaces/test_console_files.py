@@ -131,3 +131,8 @@ async def test_the_bundle_is_served_until_its_sources_change(client: httpx.Async
     changed = await versioned(client)
     assert changed != path
     assert (await client.get(changed)).text.startswith("import")
+
+
+def test_the_page_draws_the_logo_that_others_load() -> None:
+    drawn = "".join(line.strip() for line in (ROOT / "logo.svg").read_text("utf-8").splitlines()[1:-1])
+    assert drawn in (ROOT / "index.html").read_text("utf-8")

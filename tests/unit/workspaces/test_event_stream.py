@@ -38,3 +38,24 @@ async def test_a_silent_stream_is_pinged_and_its_source_ends_with_the_reader(mon
         assert (await soon(sent.get()))["body"] == (await soon(sent.get()))["body"] == b": ping\n\n"
         gone.set()
         await soon(closed.wait())
+
+
+async def test_events_that_are_there_are_sent_together_but_others_run_meanwhile() -> None:
+    sent, others_ran = 0, asyncio.Event()
+
+    async def events() -> AsyncGenerator[bytes]:
+        nonlocal sent
+        while sent < 1000 and not others_ran.is_set():
+            sent += 1
+            yield event_of("message")
+
+    async def send(_message: Message) -> None:
+        if sent == 1:
+            asyncio.get_running_loop().call_soon(others_ran.set)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    await soon(EventStream(events())({"type": "http"}, receive, send))
+    assert 1 < sent < 1000

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import fetch, postgres_errors
+from pallas_postgres.prepared import Prepared
 from workspaces.live.hub import Hub
 from workspaces.tables import LoginLink, Session
 
@@ -20,8 +21,16 @@ LIVES = timedelta(days=30)
 """A session ends when it was not used for so long."""
 PROLONGED_EVERY = timedelta(days=1)
 LINK_LIVES = timedelta(minutes=10)
-_FOUND = select(Session.digest, Session.account, Session.csrf, Session.expires_at).where(
-    Session.digest == bindparam("of"), Session.expires_at > func.now()
+_FOUND = Prepared(
+    select(Session.digest, Session.account, Session.csrf, Session.expires_at).where(
+        Session.digest == bindparam("of"), Session.expires_at > func.now()
+    )
+)
+_LONGER = Prepared(
+    update(Session)
+    .where(Session.digest == bindparam("of"))
+    .values(expires_at=bindparam("until"))
+    .returning(Session.digest)
 )
 _LONGEST = 200
 _RETRY_SECONDS = 2.0
@@ -66,8 +75,7 @@ class Sessions:
             return None
         for found in await fetch(self._engine, _FOUND, {"of": digest_of(token)}):
             if found.expires_at < utc_now() + LIVES - PROLONGED_EVERY:
-                longer = update(Session).where(Session.digest == found.digest).values(expires_at=utc_now() + LIVES)
-                await fetch(self._engine, longer.returning(Session.digest))
+                await fetch(self._engine, _LONGER, {"of": found.digest, "until": utc_now() + LIVES})
             return LoggedIn(found.digest, found.account, found.csrf)
         return None
 

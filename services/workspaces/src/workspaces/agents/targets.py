@@ -11,12 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
 from pallas_postgres.engine import fetch
+from pallas_postgres.prepared import Prepared
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
 
-_ALL = select(PallasInstance.id, PallasInstance.name, PallasInstance.agents, PallasInstance.agent_token_encrypted)
-_ONE = _ALL.where(PallasInstance.id == bindparam("instance"))
+_AGENTS = select(PallasInstance.id, PallasInstance.name, PallasInstance.agents, PallasInstance.agent_token_encrypted)
+_ALL = Prepared(_AGENTS)
+_ONE = Prepared(_AGENTS.where(PallasInstance.id == bindparam("instance")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
 from pallas_postgres.engine import fetch, writing
+from pallas_postgres.prepared import Prepared
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, changing, lock_conversation, telling
@@ -53,7 +54,7 @@ def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
     return telling(ended, answering=False).add_columns(*ended.c)
 
 
-_ANSWERED, _FAILED = _ending(_WAITS), _ending(_MINE)
+_ANSWERED, _FAILED = Prepared(_ending(_WAITS)), Prepared(_ending(_MINE))
 
 
 class Concluding:

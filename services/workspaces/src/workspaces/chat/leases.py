@@ -12,15 +12,16 @@ from datetime import timedelta
 from typing import Any
 
 from prometheus_client import Gauge
-from sqlalchemy import Text, cast, func, literal, or_, select, update
+from sqlalchemy import Text, cast, exists, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Unavailable
-from pallas_postgres.engine import reading, writing
+from pallas_postgres.engine import fetch, reading, writing
+from pallas_postgres.prepared import Prepared
 from workspaces.chat.locking import message_told
 from workspaces.chat.model import LEASE, Claim
-from workspaces.chat.views import RUNNING
+from workspaces.chat.views import IS_RUNNING, RUNNING
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
@@ -28,6 +29,9 @@ MOST_CLAIMED = 50
 UNOWNED = timedelta(seconds=30)
 """A reply that nobody has held for so long is not taken over by anybody."""
 _LOOK_SECONDS = 5.0
+_IS_EXPIRED = or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
+_SOME_ARE_LEFT = Prepared(select(exists().where(IS_RUNNING, _IS_EXPIRED).label("some")))
+"""Asked first, since there are hardly ever any. Built once, since each replica asks twice a second."""
 INTERRUPTED = "interrupted"
 """The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
 _RESTORED = (
@@ -98,8 +102,9 @@ class Leases:
 
     async def take_over(self, held: Collection[str]) -> list[Claim]:
         """Claim replies that nobody holds any more. `held` are those of this replica, however late it renews them."""
-        expired = or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
-        left = ChatMessage.status.in_(RUNNING), expired, ChatMessage.id.not_in(held)
+        if not (await fetch(self._engine, _SOME_ARE_LEFT))[0].some:
+            return []
+        left = ChatMessage.status.in_(RUNNING), _IS_EXPIRED, ChatMessage.id.not_in(held)
         async with writing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))

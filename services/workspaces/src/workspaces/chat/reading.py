@@ -8,9 +8,10 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_postgres.engine import fetch, reading
+from pallas_postgres.prepared import Prepared
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
-from workspaces.chat.views import RUNNING, conversation_topic, conversation_view, message_view
+from workspaces.chat.views import IS_RUNNING, conversation_topic, conversation_view, message_view
 from workspaces.live.hub import Live
 from workspaces.tables import ChatMessage, Conversation, Image
 
@@ -42,9 +43,12 @@ class Changed:
         return Live(topic, "message", {"revision": self.revision, "changed": self})
 
 
-_BEHIND = and_(ChatMessage.conversation_id == bindparam("conversation"), ChatMessage.revision > bindparam("after"))
-_NEWEST = select(func.max(ChatMessage.revision)).where(_BEHIND)
-_CHANGED = _SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1)
+_WITHIN = ChatMessage.conversation_id == bindparam("conversation")
+_BEHIND = and_(_WITHIN, ChatMessage.revision > bindparam("after"))
+_NEWEST = Prepared(select(func.max(ChatMessage.revision)).where(_BEHIND))
+_CHANGED = Prepared(_SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1))
+_ONE = Prepared(_SHOWN.where(ChatMessage.id == bindparam("message")))
+_RUNNING = Prepared(_SHOWN.where(_WITHIN, IS_RUNNING))
 
 
 class Reading:
@@ -76,7 +80,7 @@ class Reading:
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
-        rows = await fetch(self._engine, _SHOWN.where(ChatMessage.id == message_id))
+        rows = await fetch(self._engine, _ONE, {"message": message_id})
         return _view(rows[0]) if rows else None
 
     async def newest(self, conversation_id: str) -> int:
@@ -93,8 +97,7 @@ class Reading:
 
     async def running(self, conversation_id: str) -> MessageView | None:
         """The reply that an agent is being called for."""
-        running = _SHOWN.where(ChatMessage.conversation_id == conversation_id, ChatMessage.status.in_(RUNNING))
-        rows = await fetch(self._engine, running)
+        rows = await fetch(self._engine, _RUNNING, {"conversation": conversation_id})
         return _view(rows[0]) if rows else None
 
     async def _newest(self, wanted: dict[str, Any]) -> int | None:

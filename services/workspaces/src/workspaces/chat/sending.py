@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import Rows, fetch, writing
+from pallas_postgres.engine import fetch, writing
+from pallas_postgres.prepared import Prepared, Rows
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
 from workspaces.chat.conversations import make_conversation
@@ -80,8 +80,8 @@ class Sending:
         async with writing(self._engine) as session:
             await make_conversation(session, workspace_id, conversation_id)
 
-            async def inside(statement: Executable, values: Mapping[str, Any]) -> Rows:
-                return (await session.execute(statement, values)).all()
+            async def inside(prepared: Prepared, values: Mapping[str, Any]) -> Rows:
+                return (await session.execute(prepared.statement, values)).all()
 
             return await self._store(inside, conversation_id, message)
 

@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_postgres.engine import fetch
+from pallas_postgres.prepared import Prepared
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim, NewMessage
@@ -61,7 +62,11 @@ _SENT = and_(
     ChatMessage.seq.between(bindparam("first"), bindparam("last")),
 )
 _OF_LINE = ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content
-_LINES = select(ChatMessage.id, *_OF_LINE, _PICTURED).where(_SENT).order_by(ChatMessage.seq)
+_LINES = Prepared(select(ChatMessage.id, *_OF_LINE, _PICTURED).where(_SENT).order_by(ChatMessage.seq))
+_DATA = case((ChatMessage.seq >= bindparam("with_data"), Image.data), else_=null()).label("data")
+_PICTURES = Prepared(
+    select(Image.message_id, Image.mime_type, _DATA).join(ChatMessage).where(_SENT).order_by(Image.position)
+)
 LINES = select(func.json_agg(func.json_build_array(_PICTURED.element, *_OF_LINE))).where(_SENT).scalar_subquery()
 """Built once, since each message needs them."""
 NO_IMAGE = "[image]"
@@ -105,13 +110,11 @@ async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
     """The arguments of the call for a reply (interface contract, section 2)."""
     asked = claim.seq - 1
     wanted = {"conversation": claim.conversation_id, "first": claim.plan.first, "last": asked}
-    with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
-    picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
     rows = await fetch(engine, _LINES, wanted)
     lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
     if any(row.pictured for row in rows):  # images never change
-        pictures = picture.join(ChatMessage).where(_SENT).order_by(Image.position)
-        for row in await fetch(engine, pictures, wanted):
+        with_data = asked if claim.plan.images is None else min(claim.plan.images, asked)
+        for row in await fetch(engine, _PICTURES, {**wanted, "with_data": with_data}):
             lines[row.message_id].pictures.append((row.mime_type, row.data))
     found = list(lines.values())
     if any(line.pictures for line in found):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import ColumnElement, Executable, Row, bindparam, func, select, true
+from sqlalchemy import ColumnElement, Row, bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import Rows
+from pallas_postgres.prepared import Prepared, Rows
 from workspaces.answers import MessageView
 from workspaces.chat.choosing import ATTACHED, Chosen
 from workspaces.chat.conversations import title_of
@@ -26,6 +26,8 @@ from workspaces.live.hub import quoted
 from workspaces.stored_settings import STORED_SETTINGS
 from workspaces.tables import Assignment, ChatMessage, Conversation, Image, Workspace
 
+_LEASED_UNTIL = func.now() + LEASE
+
 
 def _new(column: Any, name: str | None = None) -> ColumnElement[Any]:
     """A value that a message brings for a column."""
@@ -37,7 +39,7 @@ _NEWEST = select(func.coalesce(func.max(ChatMessage.revision), 0)).where(
 )
 _WITH_THIS_ID = select(ChatMessage.conversation_id).where(ChatMessage.id == bindparam("message"))
 _AGENTS = ATTACHED.subquery("agents")
-_FOUND = (
+_FOUND = Prepared(
     select(
         Conversation.id.label("conversation"),
         Conversation.workspace_id.label("workspace"),
@@ -94,14 +96,14 @@ _REPLY = (
         select(
             _ASKED.c.conversation_id,
             quoted("assistant"),
-            func.now() + LEASE,
+            _LEASED_UNTIL,
             *(_new(ChatMessage.__table__.c[name]) for name in _OF_REPLY),
         ),
     )
     .returning(*ChatMessage.__table__.c)
     .cte("reply")
 )
-_NEW = telling(_REPLY, answering=True, title=bindparam("title")).add_columns(
+_STORED = telling(_REPLY, answering=True, title=bindparam("title")).add_columns(
     *_REPLY.c,
     LINES.label("lines"),
     *(select(column).scalar_subquery().label(f"asked_{column.key}") for column in _ASKED.c),
@@ -118,7 +120,7 @@ _STORE_PICTURES = insert(Image).from_select(
         _ASKED.join(_PICTURES, true())
     ),
 )
-_NEW_WITH_PICTURES = _NEW.add_cte(_STORE_PICTURES.cte("pictures"))
+_NEW, _NEW_WITH_PICTURES = Prepared(_STORED), Prepared(_STORED.add_cte(_STORE_PICTURES.cte("pictures")))
 """Statements that store a message. They select no row if it is stored already, or something has changed."""
 
 
@@ -130,7 +132,7 @@ class Stored:
     lines: list[Any] | None
 
 
-type Fetch = Callable[[Executable, Mapping[str, Any]], Awaitable[Rows]]
+type Fetch = Callable[[Prepared, Mapping[str, Any]], Awaitable[Rows]]
 """Executes a statement, as a transaction of its own or inside of one, and returns its rows."""
 
 
@@ -203,5 +205,5 @@ def begun(owner: str, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dic
         "remembers_from": plan.first,
         "images_from": plan.images,
         "owner": owner,
-        "leased_until": func.now() + LEASE,
+        "leased_until": _LEASED_UNTIL,
     }

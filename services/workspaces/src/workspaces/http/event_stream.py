@@ -12,6 +12,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
 PING_SECONDS = 15.0
+_AT_ONCE = 10
+"""Events that are sent without letting others run, so that the event loop writes them in one piece."""
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
@@ -30,9 +32,12 @@ class EventStream(StreamingResponse):
         pinging = asyncio.create_task(_ping(send))
         try:
             async with aclosing(self._events):
+                sent = 0
                 async for event in self._events:
                     await send(_piece(event))
-                    await asyncio.sleep(0)  # for others, if this stream is never waited for
+                    sent += 1
+                    if sent % _AT_ONCE == 0:
+                        await asyncio.sleep(0)  # for others, if this stream is never waited for
             await send({"type": "http.response.body"})
         finally:
             pinging.cancel()

@@ -60,6 +60,16 @@ WATCH = """() => {
     };
     look();
 }"""
+DOUBLED = """() => {
+    window.doubled = [];
+    const look = () => {
+        const texts = [...document.querySelectorAll(".md-part > div")].map(each => each.textContent.trim());
+        const whole = texts.slice(0, -1);  // the last one may still grow
+        if (new Set(whole).size < whole.length) doubled.push(whole.length);
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
 UNTIL = """text => new Promise(done => {
     const look = () => {
         const shown = document.querySelector(".md")?.lastElementChild.textContent.trimEnd() ?? "";
@@ -160,6 +170,41 @@ async def test_a_block_that_is_too_long_goes_on_in_the_next_one(show: Show) -> N
     assert sum(each.count("inner") for each in items) == 2_000
     assert all(each.startswith("<ol") for each in items)
     assert "".join(await _blocks(page, "🦉" * 10_000)).count("🦉") == 10_000
+
+
+async def test_a_line_that_is_too_long_is_cut(show: Show) -> None:
+    page = await show()
+    code = await _blocks(page, f"```\n{'z' * 150_000}\n```\nbehind")
+    assert sum(each.count("z") for each in code) == 150_000
+    assert len(code) < 10
+    row = f"| {'z' * 50_000} | 2 |\n"
+    table = await _blocks(page, f"| a | b |\n|---|---|\n{row}")
+    assert "".join(table).count("z") == 50_000
+    assert len(table) < 20
+
+
+async def test_code_in_an_item_is_not_cut(show: Show) -> None:
+    page = await show()
+    lines = "".join(f"   line {number}\n" for number in range(1_000))
+    [first, behind] = await _blocks(page, f"1. Create it:\n   ```py\n{lines}   ```\n2. Run it\n\nbehind")
+    assert first.count('<div class="code">') == 1
+    assert "Run it" in first.rpartition("</code>")[2]
+    assert behind == "<p>behind</p>\n"
+
+
+async def test_a_text_is_shown_once_while_it_arrives(show: Show, harper: Agent) -> None:
+    page = await show()
+    await page.evaluate(DOUBLED)
+    await say(page, "Tell me")
+    work = await harper.next()
+    text = "".join(f"Paragraph {number} with a few words more.\n\n" for number in range(400))
+    for at in range(0, len(text), 60):
+        await work.text(text[at : at + 60])
+    await work.text("Almost.")
+    await page.evaluate(UNTIL, "Almost.")
+    await work.answer(f"{text}The end.")
+    await page.evaluate(UNTIL, "The end.")
+    assert await page.evaluate("doubled") == []
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from pallas_mcp_calls.exchange import Exchange
 from pallas_mcp_calls.model import ERROR_META, TURN_META, CallAnswer, CallFailed
 
 _LONGEST_CODE = 64
+_LONGEST_INDENTED = 8_000
+"""Deep lists become hundreds of times longer when they are indented."""
 _PLAIN_LINK = re.compile(r"https?://[^\s<>\\]+")
 _BRACKETS = re.compile(r"[\[\]\\]")
 
@@ -47,9 +49,13 @@ def answer_of(result: CallToolResult) -> CallAnswer:
 
 def text_of(result: CallToolResult) -> str:
     """The content as Markdown: texts, links, notes of what is no text. Where there is none, the structured content."""
-    if not result.content and result.structured_content is not None:
-        return f"```json\n{json.dumps(result.structured_content, ensure_ascii=False, indent=2)}\n```"
-    return "\n".join(map(_text_of_block, result.content))
+    text = "\n".join(map(_text_of_block, result.content))
+    if text.strip() or result.structured_content is None:
+        return text
+    structured = json.dumps(result.structured_content, ensure_ascii=False)
+    if len(structured) <= _LONGEST_INDENTED:
+        structured = json.dumps(result.structured_content, ensure_ascii=False, indent=2)
+    return f"```json\n{structured}\n```"
 
 
 def _text_of_block(block: ContentBlock) -> str:

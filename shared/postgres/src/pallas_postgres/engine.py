@@ -157,8 +157,8 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
 async def fetch(engine: AsyncEngine, statement: Prepared, values: Mapping[str, Any] | None = None) -> Rows:
     """The rows of a statement that is a transaction, with a third of the messages of `reading` or `writing`.
 
-    It sees what is committed when it begins. SQLAlchemy only lends the connection: to find what it has compiled, to
-    make its result, and to wait in its greenlet takes several times the CPU time of the driver.
+    It sees what is committed when it begins. SQLAlchemy only lends the connection: its cache, results
+    and greenlet cost several times the CPU time of the driver.
 
     Raises:
         Unavailable: Postgres cannot be used right now. It is unknown whether a statement that changes something was
@@ -169,8 +169,8 @@ async def fetch(engine: AsyncEngine, statement: Prepared, values: Mapping[str, A
         with await greenlet_spawn(engine.sync_engine.connect) as lent:
             driver: Any = lent.connection.driver_connection
             try:
-                return statement.rows(await driver.fetch(statement.sql, *arguments))
-            except asyncpg.PostgresError:
+                records = await driver.fetch(statement.sql, *arguments)
+            except (asyncpg.PostgresError, asyncpg.DataError):
                 raise
             except BaseException as error:
                 lost = driver.is_closed() and isinstance(error, asyncpg.InterfaceError)
@@ -178,6 +178,7 @@ async def fetch(engine: AsyncEngine, statement: Prepared, values: Mapping[str, A
                 if lost or isinstance(error, asyncpg.InternalClientError):
                     raise _away() from error
                 raise
+    return statement.rows(records)
 
 
 @asynccontextmanager

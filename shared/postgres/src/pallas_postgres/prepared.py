@@ -43,7 +43,7 @@ class Prepared:
     @cached_property
     def _compiled(self) -> SQLCompiler:
         compiled = self.statement.compile(dialect=_DIALECT)
-        assert isinstance(compiled, SQLCompiler), "it is no statement of DDL"
+        assert isinstance(compiled, SQLCompiler), "only statements of SELECT and UPDATE can be prepared"
         return compiled
 
     @cached_property

@@ -21,7 +21,8 @@ ADMIN = "admin"
 class Logins:
     """Who may send requests. `password_hash` None: nobody can log in by a password.
 
-    All raise `TooManyLogins` if the address has failed too often, and `Unavailable` if too many passwords are checked.
+    All raise `TooManyLogins` if the address has failed too often. Those that check a password raise `Unavailable` if
+    too many are being checked.
     """
 
     engine: AsyncEngine

@@ -147,7 +147,7 @@ class Runner:
         stored = await with_postgres(lambda: self._concluding.conclude(claim, ending), "store an answer")
         if stored:
             self._metrics.replies.labels(ending.status).inc()
-        await asyncio.sleep(0)  # streams tell browsers first
+        await asyncio.sleep(0)  # event streams send the answer before it is logged
         facts = {"reply": claim.reply_id, "status": ending.status, "reason": ending.error_code, "stored": stored}
         log.info("reply ended", extra={**facts, "turn": ending.turn_id, "attempt": claim.attempt})
 

@@ -85,9 +85,9 @@ class Sending:
 
             return await self._store(inside, conversation_id, message)
 
-    async def _store(self, fetch: Fetch, conversation_id: str, message: NewMessage) -> tuple[Claim, Changed] | None:
+    async def _store(self, run: Fetch, conversation_id: str, message: NewMessage) -> tuple[Claim, Changed] | None:
         """The claim on the reply, and what browsers are told. None: the message is stored already."""
-        while found := await find_conversation(fetch, conversation_id, message):
+        while found := await find_conversation(run, conversation_id, message):
             chosen, entries = self._choose(found, message), entries_of(found[0].entries)
             if any(entry.status in RUNNING for entry in entries):
                 raise answering()
@@ -95,7 +95,7 @@ class Sending:
             claim = _claim(conversation_id, message, chosen, entries, limits)
             values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
             reply = {"id": claim.reply_id, "seq": claim.seq, **values}
-            if (stored := await store_message(fetch, found[0], message, reply)) is not None:
+            if (stored := await store_message(run, found[0], message, reply)) is not None:
                 return replace(claim, arguments=arguments_with(stored.lines, message, claim)), stored.changed
         return None
 

@@ -136,7 +136,7 @@ type Fetch = Callable[[Prepared, Mapping[str, Any]], Awaitable[Rows]]
 """Executes a statement, as a transaction of its own or inside of one, and returns its rows."""
 
 
-async def find_conversation(fetch: Fetch, conversation_id: str, message: NewMessage) -> Rows | None:
+async def find_conversation(run: Fetch, conversation_id: str, message: NewMessage) -> Rows | None:
     """The conversation, once for each agent that the sender may mean; None: the message is stored already.
 
     Raises:
@@ -145,7 +145,7 @@ async def find_conversation(fetch: Fetch, conversation_id: str, message: NewMess
     """
     wanted = {"server": message.wanted.server_id, "instance": message.wanted.instance_id}
     named = {"message": message.id, "conversation": conversation_id}
-    found = await fetch(_FOUND, {**named, **wanted})
+    found = await run(_FOUND, {**named, **wanted})
     if not found:
         raise unknown_conversation()
     if found[0].stored is None:
@@ -156,7 +156,7 @@ async def find_conversation(fetch: Fetch, conversation_id: str, message: NewMess
 
 
 async def store_message(
-    fetch: Fetch, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
+    run: Fetch, found: Row[*tuple[Any, ...]], message: NewMessage, reply: Mapping[str, Any]
 ) -> Stored | None:
     """Store a message, and its reply with these values. None: the conversation has changed since it was found."""
     there = {"workspace": found.workspace, "conversation": found.conversation, "seen": found.seen}
@@ -164,7 +164,7 @@ async def store_message(
     row = {f"new_{name}": reply[name] for name in _OF_REPLY}
     sent = {"first": reply["remembers_from"], "last": reply["seq"] - 2}
     statement, pictures = (_NEW_WITH_PICTURES, _pictures(message)) if message.pictures else (_NEW, {})
-    rows = await fetch(statement, {**there, **asked, **row, **sent, **pictures})
+    rows = await run(statement, {**there, **asked, **row, **sent, **pictures})
     return _stored(rows[0], message, found.newest) if rows else None
 
 

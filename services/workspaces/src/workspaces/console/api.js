@@ -4,7 +4,7 @@ import { expire, session } from "./state.js";
 
 const BASE = "/api/v1";
 const TIMEOUT_MS = 30_000;
-/** An event of the window: a request was answered. */
+/** An event of the window: a request succeeded. */
 export const REACHED = "pallas-reached";
 
 /** Why a request failed. `status` 0: the server did not answer. */

@@ -38,15 +38,23 @@ async function keepReading(follower, ended) {
     if (reader.opened) failures = 0;
     else follower.onState?.("waiting");
     const pause = reader.opened ? 100 : Math.min(LONGEST_PAUSE_MS, 400 * 2 ** Math.max(0, failures - QUICK_TRIES));
-    await untilReached(pause * (0.5 + Math.random()));
+    await (reader.opened ? passed : untilReached)(pause * (0.5 + Math.random()));
   }
 }
 
-/** Wait so long, or until a request was answered: then the server is back. @param {number} longest in milliseconds */
+/** Wait so long, or until a request succeeded: then the server is back. @param {number} longest in milliseconds */
 const untilReached = (longest) => new Promise((resolve) => {
-  const timer = setTimeout(resolve, longest);
-  addEventListener(REACHED, () => (clearTimeout(timer), resolve(undefined)), { once: true });
+  const done = () => {
+    clearTimeout(timer);
+    removeEventListener(REACHED, done);
+    resolve(undefined);
+  };
+  const timer = setTimeout(done, longest);
+  addEventListener(REACHED, done);
 });
+
+/** @param {number} time in milliseconds */
+const passed = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
 class StreamReader {
   lastId = "";

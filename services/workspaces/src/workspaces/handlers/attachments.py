@@ -1,7 +1,7 @@
 """Teams that are attached to workspaces (auth contract, section 9.2; interface contract, section 4).
 
 The registry of a team is fetched again when it is attached. If it does not answer, the team is attached all the same,
-with the agents that were known last. A workspace that is not there is `NotFound`, and so is an instance in a path.
+with the agents that were known last. An unknown workspace, or an unknown instance in a path, is `NotFound`.
 """
 
 from collections.abc import Collection, Mapping

@@ -12,7 +12,6 @@ from workspaces.tables import PallasInstance
 
 def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: HealthOf) -> InstanceView:
     """An instance that is attached to these workspaces."""
-    known = {name: getattr(one, name, None) for name in InstanceView.model_fields}
     status = one.pallas_team_mnemosyne_status
     computed = {
         "status": status,
@@ -23,6 +22,7 @@ def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: Hea
         "believed": one.believed or None,
         "drift": drift(status, one.believed, workspace_ids),
     }
+    known = {name: getattr(one, name) for name in InstanceView.model_fields if name not in computed}
     return InstanceView.model_validate(known | computed)
 
 

@@ -33,7 +33,7 @@ const Choice = ({ about, field, value, set }) => html`
 function Choices({ field, value, fault, set }) {
   const tick = (/** @type {unknown} */ one) => (/** @type {boolean} */ checked) =>
     set(checked ? [...value, one] : value.filter((/** @type {unknown} */ each) => each !== one));
-  const none = field.required && !field.least && "None is an answer, too.";
+  const none = field.required && !field.least && "You may choose none.";
   return html`<fieldset class="field"><legend>${labelOf(field)}</legend>
     ${(field.hint || none) && html`<p class="hint">${field.hint} ${none}</p>`}
     ${field.options.map((option) => html`<label class="check" key=${option.title}>

@@ -41,7 +41,7 @@ export class Streamed {
     this.parts.value = this.rendering.shown();
   }
 
-  /** Of a later attempt nothing has come yet. @param {number} attempt */
+  /** Forget the text of earlier attempts. @param {number} attempt */
   begin(attempt) {
     if (attempt <= this.attempt) return;
     this.clear();

@@ -14,14 +14,15 @@ export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
     <use href=${`${SPRITE}#${name}`} /></svg>`;
 
-/** Pictures that could not be loaded: whatever shows one next does not ask for it again. @type {Set<string>} */
-const broken = new Set();
+const BROKEN_MS = 60_000; // the service looks for a missing icon again after as long
+/** When pictures could not be loaded. Whatever shows one next does not ask for it again at once. @type {Map<string, number>} */
+const broken = new Map();
 
 /** Attributes of an `img` with this address; null: there is no such picture. @param {string | null | undefined} src */
 export function usePicture(src) {
   const [, setBroken] = useState("");
-  if (!src || broken.has(src)) return null;
-  return { src, onError: () => (broken.add(src), setBroken(src)) };
+  if (!src || performance.now() - (broken.get(src) ?? -BROKEN_MS) < BROKEN_MS) return null;
+  return { src, onError: () => (broken.set(src, performance.now()), setBroken(src)) };
 }
 
 /** @param {{size?: number}} props */

@@ -1,5 +1,5 @@
 // Loading what a view shows, loading it again, and work that a person starts.
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { html, useEffect, useMemo, useState } from "../lib.js";
 import { ApiError, sentence } from "../api.js";
 import { on } from "../events.js";
 import { Banner, Button, Skeleton } from "./basic.js";
@@ -10,25 +10,43 @@ import { Banner, Button, Skeleton } from "./basic.js";
  */
 
 /**
- * Calls `once` again if it was wanted while it ran, so that many events neither make many requests nor put off the answer.
- * @param {() => Promise<void>} once does not throw
- * @returns {() => Promise<void>} ends when what was wanted is done
+ * Loads one at a time, and again if that was wanted meanwhile: many events neither make many requests nor put off an answer.
+ * @template T
+ * @param {() => Promise<T>} load
+ * @param {(found: T) => void} onData
+ * @param {(fault: unknown) => void} onFault
  */
-function coalesced(once) {
+function repeated(load, onData, onFault) {
   /** @type {Promise<void> | null} */
   let running = null;
   let wanted = false;
+  let round = 0;
   const run = async () => {
-    while (wanted) {
+    const mine = round;
+    while (wanted && mine === round) {
       wanted = false;
-      await once();
+      try {
+        const found = await load();
+        if (mine === round) onData(found);
+      } catch (fault) {
+        if (mine === round) onFault(fault);
+      }
     }
-    running = null;
+    if (mine === round) running = null;
   };
-  return () => {
+  const reload = () => {
     wanted = true;
     return (running ??= run());
   };
+  /** What is under way counts no more. */
+  const end = () => void round++;
+  /** Without waiting for what is under way, whose connection may be dead. */
+  const restart = () => {
+    end();
+    running = null;
+    return reload();
+  };
+  return { reload, restart, end };
 }
 
 /**
@@ -42,24 +60,17 @@ function coalesced(once) {
 export function useLoaded(load, deps, kinds = []) {
   const [data, set] = useState(/** @type {T | null} */ (null));
   const [error, setError] = useState("");
-  const turn = useRef(0);
-  const reload = useMemo(() => coalesced(async () => {
-    const mine = turn.current;
-    try {
-      const found = await load();
-      if (mine !== turn.current) return;
-      set(found);
-      setError("");
-    } catch (fault) {
-      if (mine === turn.current) setError(sentence(fault));
-    }
-  }), deps);
+  const { reload, restart, end } = useMemo(() => repeated(
+    load,
+    (found) => (set(found), setError("")),
+    (fault) => setError(sentence(fault)),
+  ), deps);
   useEffect(() => {
     void reload();
-    const ends = [...kinds, "resync", "resumed"].map((kind) => on(kind, () => void reload()));
+    const ends = [...kinds.map((kind) => on(kind, () => void reload())), ...["resync", "resumed"].map((kind) => on(kind, () => void restart()))];
     return () => {
-      turn.current++;
-      for (const end of ends) end();
+      end();
+      for (const each of ends) each();
     };
   }, [reload]);
   return { data, error, reload, set };

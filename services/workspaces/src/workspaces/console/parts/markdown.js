@@ -21,9 +21,14 @@ function inSteps(step) {
 
 function work() {
   const ends = performance.now() + BUDGET_MS;
-  do if (!waiting.at(-1)?.()) waiting.pop();
-  while (waiting.length && performance.now() < ends);
-  timer = waiting.length ? setTimeout(work) : undefined;
+  try {
+    do {
+      const step = waiting.pop();
+      if (step?.()) waiting.push(step);
+    } while (waiting.length && performance.now() < ends);
+  } finally {
+    timer = waiting.length ? setTimeout(work) : undefined;
+  }
 }
 
 /**
@@ -70,9 +75,10 @@ function Part({ blocks }) {
   const shown = useRef(/** @type {string[]} */ ([]));
   useLayoutEffect(() => {
     const [element, before] = [/** @type {HTMLElement} */ (self.current), shown.current];
-    const same = blocks.findIndex((block, i) => block !== before[i]);
-    for (let i = same; i >= 0 && i < before.length; i++) element.lastElementChild?.remove();
-    if (same >= 0) element.insertAdjacentHTML("beforeend", blocks.slice(same).map((block) => `<div dir="auto">${block}</div>`).join(""));
+    const other = blocks.findIndex((block, i) => block !== before[i]);
+    const same = other < 0 ? blocks.length : other;
+    for (let i = same; i < before.length; i++) element.lastElementChild?.remove();
+    if (same < blocks.length) element.insertAdjacentHTML("beforeend", blocks.slice(same).map((block) => `<div dir="auto">${block}</div>`).join(""));
     shown.current = blocks;
   }, [blocks]);
   return html`<div class="md-part" ref=${self} />`;

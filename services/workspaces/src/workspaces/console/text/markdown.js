@@ -19,7 +19,7 @@ const markdown = new Marked({
       const name = escaped((lang ?? "").split(/\s/, 1)[0] ?? "");
       return `<div class="code"><div class="code-head"><span>${name || "text"}</span>
         <button type="button" class="copy-code">Copy</button></div>
-        <pre tabindex="0"><code>${text.length > LONGEST_TABLE ? escaped(text) : highlighted(text, name, escaped)}</code></pre></div>`;
+        <pre tabindex="0"><code>${text.length > LONGEST_COLOURED ? escaped(text) : highlighted(text, name, escaped)}</code></pre></div>`;
     },
     table(token) {
       const cell = (/** @type {"th" | "td"} */ tag, /** @type {TableCell} */ { align, tokens }) =>
@@ -57,6 +57,7 @@ const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeA
 const SLICE = 4_000;
 /** A block that is longer is shown as several. Code costs less. */
 const [LONGEST, LONGEST_TABLE, LONGEST_CODE] = [2 * SLICE, 4 * SLICE, 16 * SLICE];
+const LONGEST_COLOURED = 4 * SLICE;
 const MOST_LINKS = 200;
 
 /** Wide runs of spaces, of which each costs its square, and many levels of quotes and lists stop the page. */
@@ -75,11 +76,12 @@ function cleaned(tokens) {
   return Array.from(clean.children, (block) => block.innerHTML);
 }
 
-/** The beginning of a text, up to the end of a line or at least of a word. @param {string} text @param {number} size */
+/** The beginning of a text, if possible up to the end of a line or at least of a word. @param {string} text @param {number} size */
 function beginning(text, size) {
   if (text.length <= size) return text;
   const piece = text.slice(0, size);
-  const end = piece.lastIndexOf("\n") + 1 || piece.lastIndexOf(" ") + 1;
+  // Not in the first half: what is cut off must be longer than what is repeated before the rest.
+  const end = ["\n", " "].map((sign) => piece.lastIndexOf(sign) + 1).find((at) => at > size / 2);
   return end ? piece.slice(0, end) : piece.replace(/[\uD800-\uDBFF]$/, "");
 }
 
@@ -91,10 +93,10 @@ function head(block) {
   return at > block.length / 2 ? block.slice(0, at + 1) : block;
 }
 
-/** What stands before the rest of a block that was cut, so that it goes on: its fence, or the head of its table. @param {Token} token @param {string} block */
+/** The line of the fence or the head of the table, to be repeated before the rest of a block that was cut. @param {Token} token @param {string} block */
 function opening({ type }, block) {
   const found = type === "code" ? /^ {0,3}(?:`{3,}|~{3,}).*\n/.exec(block) : type === "table" ? /^.*\n.*\n/.exec(block) : null;
-  return found && found[0].length < SLICE / 8 ? found[0] : "";
+  return found && found[0].length < SLICE / 2 ? found[0] : "";
 }
 
 /** A text that becomes blocks of clean HTML, in steps that take about the same time whatever it is, and however long. */
@@ -143,8 +145,10 @@ export class Rendering {
       }
       const open = tokens[last];
       if (!open || open.type === "plain") return this.take(tokens, piece.length);
-      if (size < (open.type === "code" ? LONGEST_CODE : open.type === "table" ? LONGEST_TABLE : LONGEST)) continue;
       const cut = head(piece);
+      // An item that has no end here may have a fence, which must not be cut.
+      const isWhole = open.type === "code" || (open.type === "list" && cut === piece);
+      if (size < (isWhole ? LONGEST_CODE : open.type === "table" ? LONGEST_TABLE : LONGEST)) continue;
       this.take(this.lexed(cut), cut.length);
       this.rest = opening(open, cut) + this.rest;
       return true;

@@ -45,3 +45,13 @@ def test_structured_content_is_the_answer_only_where_there_is_no_other() -> None
     result["content"] = [{"type": "text", "text": "It costs 3."}]
     assert answer_of(CallToolResult.model_validate(result)).text == "It costs 3."
     assert answer_of(CallToolResult.model_validate({"content": []})).text == ""
+    result["content"] = [{"type": "text", "text": " \n"}]
+    assert answer_of(CallToolResult.model_validate(result)).text == text
+
+
+def test_large_structured_content_does_not_grow() -> None:
+    deep: Any = [1] * 100_000
+    for _ in range(190):
+        deep = [deep]
+    text = answer_of(CallToolResult.model_validate({"content": [], "structuredContent": {"deep": deep}})).text
+    assert len(text) < 400_000

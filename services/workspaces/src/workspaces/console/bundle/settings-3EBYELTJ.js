@@ -1,0 +1,13 @@
+import{a as B,b as O,c as T}from"./chunk-ZXDDB4VB.js";import{D as g,F as k,J as p,X as u,aa as S,d as f,da as x,fa as F,p as s,r as w,t as b,v}from"./chunk-2Z5JOXJW.js";var _=[{title:"Intervals",text:"Both take effect at once, on all replicas.",entries:[{name:"health_interval",label:"Health checks",unit:"s",hint:"How often each agent is asked for its health."},{name:"reconcile_interval",label:"Reconciling",unit:"s",hint:"How often all instances are compared with Mnemosyne, besides what is told at once."}]},{title:"History",text:"Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.",entries:[{name:"history_share",label:"Share of the context window",unit:"%",scale:100,hint:"For models whose window is known."},{name:"history_messages",label:"Messages at most",unit:"messages",hint:"For models whose window is not known."},{name:"history_bytes",label:"Size at most",unit:"kB",scale:.001,hint:"For models whose window is not known."}]}];function D(){let a=B(()=>g("/settings"),[]);return b("Settings"),s`<div class="page">
+    <header><div><h1>Settings</h1><p>These settings apply to all workspaces.</p></div></header>
+    ${a.data?s`<${E} values=${a.data} onSaved=${a.set} />`:s`<${T} loaded=${a} lines=${6} />`}
+  </div>`}var H=(a,m)=>String(Number((m[a.name]*(a.scale??1)).toFixed(3)));function E({values:a,onSaved:m}){let o=_.flatMap(e=>e.entries),r=e=>Object.fromEntries(o.map(t=>[t.name,H(t,e)])),[n,d]=f(()=>r(a)),{busy:M,fault:i,run:N,clear:j}=O(),$=o.some(e=>n[e.name]!==H(e,a)),y=e=>{e.preventDefault(),N(async()=>{let t=Object.fromEntries(o.map(h=>[h.name,Number((Number(n[h.name])/(h.scale??1)).toFixed(6))])),l=await k("/settings",t);m(l),d(r(l)),F("The settings are saved.")})},c=e=>i?.faults.find(t=>t.field===e)?.reason??(i?.field===e?p(i):"");return s`<form class="stack" onSubmit=${y} novalidate>
+    ${_.map(e=>s`<section key=${e.title} class="card"><header><div class="grow"><h2>${e.title}</h2><p class="muted">${e.text}</p></div></header>
+      <div class="settings">${e.entries.map(t=>s`
+        <${x} key=${t.name} label=${t.label} for=${t.name} hint=${t.hint} error=${v(c(t.name))}>
+          <span class="with-unit"><input id=${t.name} inputmode="decimal" autocomplete="off" value=${n[t.name]} aria-describedby=${`${t.name}-hint`} aria-invalid=${!!c(t.name)}
+            onInput=${w(l=>d({...n,[t.name]:l}))} /><span>${t.unit}</span></span><//>`)}</div></section>`)}
+    ${i&&!o.some(e=>c(e.name))&&s`<${S} tone="bad">${p(i)}<//>`}
+    <div class="row"><${u} kind="primary" type="submit" busy=${M} disabled=${!$}>Save<//>
+      ${$&&s`<${u} kind="quiet" onClick=${()=>{d(r(a)),j()}}>Discard<//>`}</div>
+  </form>`}export{D as default};

@@ -209,13 +209,6 @@ export interface Picker {
   empty: EmptyPicker | null;
 }
 
-export interface Problem {
-  error: string;
-  code: string;
-  field: string | null;
-  faults: Record<string, string>[] | null;
-}
-
 export interface ProgressView {
   progress: number;
   total: number | null;

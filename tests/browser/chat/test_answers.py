@@ -88,6 +88,34 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
     await expect(page.get_by_role("article")).to_have_count(2)
 
 
+async def test_the_text_so_far_of_an_answer_that_is_cancelled_or_fails_stays(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Tell me")
+    await (await harper.next()).text("Owls **see")
+    await expect(reply(page)).to_contain_text("Owls **see")
+    await reply(page).evaluate("""article => {
+        const look = () => (window.gone ||= !article.textContent.includes("Owls"));
+        new MutationObserver(look).observe(article, { subtree: true, childList: true, characterData: true });
+    }""")
+    await page.get_by_role("button", name="Cancel the answer").click()
+    await expect(reply(page)).to_contain_text("Cancelled")
+    await expect(page.get_by_role("button", name="Copy the answer")).to_be_attached()
+    assert not await page.evaluate("window.gone")
+    await page.reload()
+    await expect(reply(page)).to_contain_text("Owls **see")
+    await expect(reply(page)).to_contain_text("Cancelled")
+    await page.get_by_role("button", name="Retry").click()
+    work = await harper.next(2)
+    await expect(reply(page)).not_to_contain_text("Owls")
+    await work.text("Owls hear")
+    await expect(reply(page)).to_contain_text("Owls hear")
+    await work.fail("The model is overloaded.")
+    for _ in range(2):
+        await expect(reply(page).get_by_role("group", name="Why there is no answer")).to_be_visible()
+        await expect(reply(page)).to_contain_text("Owls hear")
+        await page.reload()
+
+
 async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Agent) -> None:
     page = await show()
     await say(page, "Book it")

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -81,6 +82,23 @@ async def test_a_hidden_tab_has_no_stream_and_catches_up_when_it_is_seen(show: S
     await expect(reply(page)).to_contain_text("Thinking")
     await hide(page, False)
     await expect(reply(page)).to_contain_text("It is later.")
+
+
+async def test_a_hidden_tab_does_not_show_the_text_of_an_earlier_attempt(show: Show, lab: Lab, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Tell me")
+    await (await harper.next()).text("Owls see")
+    await expect(reply(page)).to_contain_text("Owls see")
+    await page.get_by_role("button", name="Cancel the answer").click()
+    await expect(page.get_by_role("button", name="Copy the answer")).to_be_attached()
+    await hide(page, True)
+    conversation = urlsplit(page.url).path.rpartition("/")[2]
+    last = (await lab.browser.get(f"{API}/conversations/{conversation}")).json()["messages"][-1]
+    for decision in ("retry", "cancel"):
+        assert (await lab.browser.post(f"{API}/messages/{last['id']}/{decision}", json={})).is_success
+    await hide(page, False)
+    await expect(reply(page)).not_to_contain_text("Owls see")
+    await expect(reply(page)).to_contain_text("Cancelled")
 
 
 async def test_who_is_logged_out_comes_back_to_where_they_were(show: Show, lab: Lab) -> None:

@@ -318,7 +318,10 @@ class Talks(RuleBasedStateMachine):
             wanted = {name: (one.status, one.content) for name, one in self.replies.items()}
 
             async def as_wanted() -> bool:
-                return await self._stored("assistant") == wanted
+                stored = await self._stored("assistant")
+                return {
+                    name: (one[0], one[1] if one[0] == "answered" else "") for name, one in stored.items()
+                } == wanted
 
             try:
                 await until(as_wanted)
@@ -370,12 +373,11 @@ class Talks(RuleBasedStateMachine):
             if self.current[1].status == "asking":
                 await self._answer_question()
             await self._work("answer")
-        stored = await self._stored("user", "assistant")
 
         async def all_seen() -> bool:
             if self.reading is not None and self.reading.done():
                 self.reading.result()
-            return self.seen.messages == stored
+            return self.seen.messages == await self._stored("user", "assistant")
 
         await until(all_seen)
         for expected in self.replies.values():

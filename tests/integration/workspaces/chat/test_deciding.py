@@ -7,6 +7,11 @@ from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
 from tests.workspaces_world.agent import Agent, an_agent
 
+from pallas_postgres.engine import reading
+from workspaces.chat.concluding import Concluding
+from workspaces.chat.model import Claim
+from workspaces.tables import ChatMessage
+
 
 async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, harper: Agent) -> None:
     async with talk.following() as stream:
@@ -22,6 +27,57 @@ async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, har
     assert (await talk.reply(sent["reply_id"]))["content"] == ""
 
 
+async def test_what_a_cancelled_reply_has_said_stays_until_it_is_tried_again(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        await (await harper.next()).text("Owls see")
+        await stream.text(sent["reply_id"], "Owls see")
+        assert (await talk.post(sent["reply_id"], "cancel")).json()["status"] == "cancelled"
+        kept = (await stream.until("message", id=sent["reply_id"], status="cancelled", content="Owls see")).data
+        assert await talk.reply(sent["reply_id"]) == kept
+        await talk.post(sent["reply_id"], "retry")
+        assert (await stream.until("message", id=sent["reply_id"], attempt=2)).data["content"] == ""
+        assert (await talk.post(sent["reply_id"], "cancel")).json()["content"] == ""
+        await stream.until("message", id=sent["reply_id"], status="cancelled", attempt=2)
+        await talk.send("And now?")
+        assert "history" not in (await harper.next(3)).arguments
+    assert (await talk.reply(sent["reply_id"]))["content"] == ""
+
+
+async def test_text_that_comes_late_is_kept_only_where_nothing_is(lab: Lab, talk: Talk, harper: Agent) -> None:
+    engine, hub = lab.service.parts.engine, lab.service.parts.hub
+    concluding, reply_id = Concluding(engine, "another replica", hub), (await talk.send())["reply_id"]
+
+    async def claim() -> Claim:
+        async with reading(engine) as session:
+            return Claim.of(await session.get_one(ChatMessage, reply_id), taken_over=False)
+
+    async def content() -> str:
+        return (await talk.reply(reply_id))["content"]
+
+    first = await claim()
+    await concluding.keep(first, "while it runs")
+    assert await content() == ""
+    await talk.post(reply_id, "cancel")
+    other = await talk.send("another question")
+    await concluding.keep(first, "while the next one runs")
+    assert await content() == ""
+    await talk.post(other["reply_id"], "cancel")
+    await concluding.keep(first, "kept")
+    await concluding.keep(first, "kept again")
+    assert await content() == "kept"
+    await talk.post(reply_id, "retry")
+    await talk.post(reply_id, "cancel")
+    await concluding.keep(first, "of the first attempt")
+    assert await content() == ""
+    async with talk.following() as stream:
+        await talk.post(reply_id, "retry")
+        await (await harper.next(4)).answer("")
+        await stream.until("message", id=reply_id, status="answered")
+    await concluding.keep(await claim(), "of an answered one")
+    assert await content() == ""
+
+
 async def test_the_call_ends_when_its_conversation_is_deleted(talk: Talk, harper: Agent) -> None:
     await talk.send()
     work = await harper.next()
@@ -32,10 +88,13 @@ async def test_the_call_ends_when_its_conversation_is_deleted(talk: Talk, harper
 async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk: Talk, harper: Agent) -> None:
     async with talk.following() as stream:
         sent = await talk.send()
-        await (await harper.next()).fail("Argos is away.", "tool_error")
+        work = await harper.next()
+        await work.text("I ask ")
+        await work.fail("Argos is away.", "tool_error")
         failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
-        assert (failed["error_code"], failed["error"], failed["content"]) == ("tool_error", "Argos is away.", "")
+        assert (failed["error_code"], failed["error"], failed["content"]) == ("tool_error", "Argos is away.", "I ask ")
         assert (await talk.post(sent["reply_id"], "retry")).json() == sent
+        assert (await stream.until("message", id=sent["reply_id"], attempt=2)).data["content"] == ""
         work = await harper.next(2)
         assert work.key not in (None, sent["message_id"])
         await work.answer("Now it works.")

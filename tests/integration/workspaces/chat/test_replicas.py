@@ -57,6 +57,16 @@ async def test_any_replica_cancels(pair: Pair, harper: Agent) -> None:
     await soon(work.cancelled.wait())
 
 
+async def test_what_was_said_stays_if_another_replica_cancels(pair: Pair, harper: Agent) -> None:
+    async with pair.there.following() as there, pair.talk.following() as here:
+        sent = await pair.talk.send()
+        await (await harper.next()).text("Owls see")
+        await there.text(sent["reply_id"], "Owls see")
+        assert (await pair.there.post(sent["reply_id"], "cancel")).status_code == 200
+        for stream in (there, here):
+            await stream.until("message", id=sent["reply_id"], status="cancelled", content="Owls see")
+
+
 async def test_a_cancel_reaches_the_call_of_a_replica_that_is_gone(pair: Pair, harper: Agent) -> None:
     sent = await pair.talk.send()
     work = await harper.next()

@@ -1,4 +1,4 @@
-"""What a replica writes into a reply that it holds: a question, and how it has ended."""
+"""What a replica writes into a reply that it holds: a question, and how it has ended. If it was cancelled: its text."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from pallas_postgres.engine import fetch, writing
 from pallas_postgres.prepared import Prepared
 from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.leases import INTERRUPTED
-from workspaces.chat.locking import change_reply, changing, lock_conversation, telling
+from workspaces.chat.locking import change_reply, changing, is_answering, lock_conversation, telling
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.reading import Changed
 from workspaces.chat.views import IS_RUNNING, RUNNING, conversation_topic, fields_of, message_view
@@ -109,6 +109,20 @@ class Concluding:
             if await change_reply(session, claim.reply_id, values, self._held(claim)) is None:
                 raise NotFound("the reply is held by another replica", code="lost")
         return None
+
+    async def keep(self, claim: Claim, text: str) -> None:
+        """Store what an agent has said for a reply that was cancelled meanwhile, unless it has text or is tried again.
+
+        Nor is it stored if the next reply runs already: while one runs, nothing else of its conversation changes.
+
+        Raises:
+            NotFound: the conversation was deleted.
+        """
+        cancelled = ChatMessage.status == "cancelled", ChatMessage.attempt == claim.attempt, ChatMessage.content == ""
+        async with writing(self._engine) as session:
+            await lock_conversation(session, claim.conversation_id)
+            if not await is_answering(session, claim.conversation_id):
+                await change_reply(session, claim.reply_id, {"content": text}, *cancelled, answering=False)
 
     async def begin_anew(self, claim: Claim) -> Claim | None:
         """Store that the call is made anew, under another key and with another plan. None: it is somebody else's."""

@@ -7,10 +7,13 @@ misses a notification.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from pallas_bus.transport.retry import is_cancelled
-from pallas_contracts.errors import Unavailable
+from pallas_contracts.errors import PallasError, Unavailable
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.held import Held
 from workspaces.chat.leases import Leases
@@ -37,6 +40,7 @@ class Runner:
         self._metrics = metrics
         self._held = dict[str, Held]()
         self._cancels = set[asyncio.Task[None]]()
+        """What is left to do for replies that were cancelled."""
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -54,10 +58,8 @@ class Runner:
     def cancel(self, claim: Claim) -> None:
         """End the call for a reply that nobody wants any more, here and at the agent. Any replica may have made it."""
         if (held := self._held.get(claim.reply_id)) is not None and held.claim.key == claim.key:
-            held.cancel()
-        task = asyncio.create_task(self._replying.cancel(claim), name=f"cancel {claim.reply_id}")
-        self._cancels.add(task)
-        task.add_done_callback(self._cancels.discard)
+            self._lose(held)
+        self._begin(self._replying.cancel(claim), f"cancel {claim.reply_id}")
 
     def voice_of(self, conversation_id: str) -> Voice | None:
         """What is said in a conversation, if its agent is called from here."""
@@ -104,7 +106,8 @@ class Runner:
                 log.info("the reply is not this replica's any more", extra={"reply": name})
                 if name in renewed.deleted:
                     self.cancel(held.claim)
-                held.cancel()
+                else:
+                    self._lose(held)
         for name, answers in renewed.answers.items():
             if (held := self._held.get(name)) is not None:
                 await held.hear(answers)
@@ -122,6 +125,23 @@ class Runner:
             if held.voice.unsaved is not None:
                 lines[name], held.voice.unsaved = held.voice.unsaved, None
         return lines
+
+    def _lose(self, held: Held) -> None:
+        """End a call that was lost, and keep its text if that was to a cancel."""
+        held.cancel()
+        if held.voice.text:
+            self._begin(self._keep(held.claim, held.voice.text), f"text of {held.claim.reply_id}")
+
+    async def _keep(self, claim: Claim, text: str) -> None:
+        try:
+            await self._concluding.keep(claim, text)
+        except PallasError as error:
+            log.info("the text of a cancelled reply is lost", extra={"reply": claim.reply_id, "reason": error.code})
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
 
     async def _hand_over(self) -> None:
         """Release the replies whose calls can be repeated under their keys, and end these calls."""
@@ -143,6 +163,8 @@ class Runner:
             extra = {"reply": held.claim.reply_id}
             log.error("a reply failed for a reason that is a bug", exc_info=ending, extra=extra)
             ending = Ending("failed", error_code="internal", error="An internal error has ended this reply.")
+        if ending.status == "failed":
+            ending = replace(ending, content=held.voice.text)
         claim = held.claim
         stored = await with_postgres(lambda: self._concluding.conclude(claim, ending), "store an answer")
         if stored:

@@ -1,7 +1,7 @@
 """What an agent says before it has answered: status lines, and the text of its answer as it grows.
 
 Both go to browsers at once, but not more often than `PAUSE_SECONDS` allows: then the last status line counts, and text
-is joined. Nothing of it is needed later, since the message holds the whole answer in the end.
+is joined. Nothing of it is needed later but the text of a reply that gets no answer: an answer is stored as a whole.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ class Voice:
         self._hub = hub
         self._topic = conversation_topic(conversation_id)
         self._of = {"message_id": reply_id, "attempt": attempt}
-        self._text = ""
+        self.text = ""
+        """What the agent has said of its answer so far."""
         self._told = 0
         self._restarts = 0
         self._progress: dict[str, Any] | None = None
@@ -49,8 +50,8 @@ class Voice:
     async def on_text(self, delta: TextDelta) -> None:
         """More of the answer."""
         if delta.restarted:
-            self._text, self._told, self._restarts = "", 0, self._restarts + 1
-        self._text = (self._text + clean_text(delta.text))[:MOST_TEXT]
+            self.text, self._told, self._restarts = "", 0, self._restarts + 1
+        self.text = (self.text + clean_text(delta.text))[:MOST_TEXT]
         self._some.set()
 
     async def run(self) -> None:
@@ -78,15 +79,15 @@ class Voice:
         if self._progress and not self._progress_told:
             news.append(("progress", {**self._of, **self._progress}))
             self._progress_told = True
-        news += self._pieces(self._told, len(self._text))
-        self._told = len(self._text)
+        news += self._pieces(self._told, len(self.text))
+        self._told = len(self.text)
         return news
 
     def _pieces(self, begin: int, end: int) -> list[tuple[str, dict[str, Any]]]:
-        offset = utf16_length(self._text[:begin])
+        offset = utf16_length(self.text[:begin])
         pieces = list[tuple[str, dict[str, Any]]]()
         for start in range(begin, end, _PIECE):
-            text = self._text[start : min(start + _PIECE, end)]
+            text = self.text[start : min(start + _PIECE, end)]
             pieces.append(("text", {**self._of, "restarts": self._restarts, "offset": offset, "text": text}))
             offset += utf16_length(text)
         return pieces

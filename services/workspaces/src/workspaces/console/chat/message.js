@@ -39,7 +39,7 @@ function Reply({ item, view, agents }) {
   return html`<article class="message reply" aria-label=${name} aria-busy=${atWork}>
     <header><${AgentIcon} icon=${agent?.icon} /><strong dir="auto">${name}</strong>
       ${!atWork && html`<span class="faint"><${Clock} at=${view.ended_at ?? view.created_at} /></span>`}</header>
-    ${atWork ? html`<${Arriving} text=${item.text} />` : view.content && html`<${Markdown} text=${view.content} meanwhile=${item.text.parts.peek()} />`}
+    ${view.content ? html`<${Markdown} text=${view.content} meanwhile=${item.text.parts.peek()} />` : view.status !== "answered" && html`<${Arriving} text=${item.text} />`}
     ${atWork && html`<${Thinking} progress=${view.progress} since=${item.since} asking=${view.status === "asking"} />`}
     ${view.status === "asking" && view.question && html`<${Question} key=${view.question.id} reply=${view.id} question=${view.question} />`}
     ${view.status === "answered" && !view.content.trim() && html`<p class="muted">The agent answered without text.</p>`}

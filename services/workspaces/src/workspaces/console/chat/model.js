@@ -130,9 +130,9 @@ export class Chat {
         this.byId.set(view.id, begun);
         fresh.push(begun);
       } else if (view.revision >= item.view.value.revision) {
-        if (running(view) && !running(item.view.value)) {
-          item.since = Date.now();
+        if (!running(item.view.value)) {
           item.text.begin(view.attempt);
+          if (running(view)) item.since = Date.now();
         }
         moved ||= view.seq !== item.view.value.seq;
         item.view.value = view;

@@ -106,6 +106,11 @@ export interface EmptyPicker {
   link: string;
 }
 
+export interface Fault {
+  field: string;
+  reason: string;
+}
+
 export type Health = "ok" | "degraded" | "error" | "unknown";
 
 export interface HealthView {
@@ -213,7 +218,7 @@ export interface Problem {
   error: string;
   code: string;
   field: string | null;
-  faults: Record<string, string>[] | null;
+  faults: Fault[] | null;
 }
 
 export interface ProgressView {

@@ -60,6 +60,7 @@ export interface Believed {
   name: string | null;
   workspace_ids: string[];
   at: string;
+  error: string | null;
 }
 
 export interface Capabilities {
@@ -136,6 +137,7 @@ export interface HookRunView {
 export interface HookRuns {
   runs: HookRunView[];
   due: number;
+  uncompared: string | null;
   next: number | null;
 }
 

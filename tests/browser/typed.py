@@ -5,6 +5,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 from tests.browser.vendored import CONSOLE
 
+from pallas_runtime.api_errors import Problem
 from workspaces import answers
 
 TYPES = CONSOLE / "answers.d.ts"
@@ -13,13 +14,13 @@ _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean"
 
 
 def typed() -> str:
-    """The text of the file: an interface for each shape, in the order of the alphabet."""
+    """The text of the file: an interface for each shape, and for a refusal, in the order of the alphabet."""
     shapes = [
         each
         for each in vars(answers).values()
         if isinstance(each, type) and issubclass(each, answers.Shape) and each is not answers.Shape
     ]
-    _, schema = models_json_schema([(each, "serialization") for each in shapes])
+    _, schema = models_json_schema([(each, "serialization") for each in (*shapes, Problem)])
     parts = [_interface(name, found) for name, found in sorted(schema["$defs"].items())]
     return _HEAD + "\n".join(parts)
 

@@ -16,7 +16,7 @@ def show_instances(api: AdminApi, *, page: Page = WHOLE, as_json: bool) -> None:
     columns: Columns = {
         "instance": lambda row: row["id"],
         "name": lambda row: row["name"],
-        "team": lambda row: row["status"] or "-",
+        "team": lambda row: ", not compared: ".join([row["status"] or "-", *_uncompared(row)]),
         "jwt": lambda row: row["jwt"],
         "agents": lambda row: str(len(row["agents"])),
         "workspaces": lambda row: listed(row["workspace_ids"]),
@@ -111,7 +111,14 @@ def _lines(row: Row) -> list[str]:
     lines += [f"  {agent['server_id']}: {agent['title']}, at {agent['url']}" for agent in row["agents"]]
     lines += [f"  unusable: {entry['name']}: {entry['reason']}" for entry in row["unusable"]]
     lines += [f"  {what}: {row[name]}" for what, name in _TROUBLES.items() if row[name]]
+    lines += [f"  not compared with Mnemosyne: {reason}" for reason in _uncompared(row)]
     return lines
+
+
+def _uncompared(row: Row) -> list[str]:
+    """Why the team could not be compared with Mnemosyne at the last try: none, or one."""
+    believed: Row = row["believed"] or {}
+    return [believed["error"]] if believed.get("error") and row["status"] == "provisioned" else []
 
 
 _TROUBLES = {"registry not read": "last_fetch_error", "differs at Mnemosyne": "drift"}

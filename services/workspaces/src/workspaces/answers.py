@@ -72,12 +72,16 @@ class UnusableEntry(Shape):
 
 
 class Believed(Shape):
-    """What Mnemosyne answered about a team when it was asked last; `active` None: it knows no such team."""
+    """What Mnemosyne answered about a team, at `at`; `active` None: it knows no such team.
+
+    `error`: why it could not be compared with Mnemosyne since then.
+    """
 
     active: bool | None
     name: str | None = None
     workspace_ids: tuple[str, ...] = ()
     at: datetime
+    error: str | None = None
 
 
 class InstanceView(Shape):
@@ -299,10 +303,14 @@ class HookRunView(Shape):
 
 
 class HookRuns(Shape):
-    """Hook runs, the latest first. `due` is how many hooks wait."""
+    """Hook runs, the latest first. `due` is how many hooks wait.
+
+    `uncompared`: how many teams could not be compared with Mnemosyne at the last try, and why; None if all could.
+    """
 
     runs: tuple[HookRunView, ...]
     due: int
+    uncompared: str | None = None
     next: int | None = None
 
 

@@ -61,7 +61,8 @@ class PallasInstance(Base):
     """A registered registry, which is a team in Mnemosyne: both have this id (auth contract, section 4.2).
 
     `agents` and `unusable` are what the registry's document held when it was last fetched, at `last_fetched_at`.
-    `pushed_workspaces` is the list that Mnemosyne confirmed last, and `believed` what it answered when asked last.
+    `pushed_workspaces` is the list that Mnemosyne confirmed last, and `believed` what it answered when asked last,
+    with the `error` of a later try.
     """
 
     __tablename__ = "pallas_instances"

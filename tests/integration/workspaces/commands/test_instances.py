@@ -56,6 +56,19 @@ async def test_a_registry_that_is_away_is_refused_at_first_and_later_a_warning(p
     )
 
 
+async def test_a_team_that_could_not_be_compared_is_told_with_the_reason(pallas: Pallas, world: World) -> None:
+    await register(pallas, world, "Kottos")
+    await world.until_quiet()
+    world.mnemosyne.modes["GET"] = "web_page"
+    await world.reconcile()
+    reason = "Mnemosyne answered a web page instead of JSON"
+    [row] = (await pallas.done("instances", "list", "--json")).json
+    assert (row["status"], row["believed"]["error"]) == ("provisioned", reason)
+    assert f"provisioned, not compared: {reason}" in (await pallas.done("instances", "list")).out
+    shown = await pallas.done("instances", "show", "Kottos")
+    assert shown.out.endswith(f"not compared with Mnemosyne: {reason}\n")
+
+
 @requirement("A-9.1.2", "A-4.2.2")
 async def test_a_jwt_is_revealed_into_a_file_once_and_never_shown(pallas: Pallas, world: World) -> None:
     instance = await register(pallas, world, "Kottos")

@@ -5,6 +5,7 @@ from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
 from tests.waiting import soon
+from tests.workspaces_world.mnemosyne import Mode
 from tests.workspaces_world.registry import entry
 
 from workspaces.live.hub import ALL
@@ -129,6 +130,56 @@ async def test_drift_is_told_in_a_sentence(world: World) -> None:
     world.mnemosyne.teams.clear()
     checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
     assert checked["drift"] == "Mnemosyne does not know this team."
+
+
+async def uncompared(world: World) -> tuple[str | None, int]:
+    """What the deliveries say of teams that could not be compared, and how many hooks wait."""
+    hooks = (await world.http.get(f"{API}/hooks")).json()
+    return hooks["uncompared"], hooks["due"]
+
+
+@pytest.mark.parametrize(
+    ("what", "mode", "reason"),
+    [
+        ("GET", "page", "Mnemosyne failed with a web page (status 500)"),
+        ("GET", "web_page", "Mnemosyne answered a web page instead of JSON"),
+        ("GET", "redirects", "Mnemosyne redirects (status 302); PALLAS_TEAMS_URL must be its own address"),
+        ("PUT", "page", "Mnemosyne failed with a web page (status 500)"),
+    ],
+)
+async def test_a_cycle_that_cannot_compare_is_told_until_one_can(
+    world: World, what: str, mode: Mode, reason: str
+) -> None:
+    one, two = await world.provisioned("One"), await world.provisioned("Two")
+    await world.workspace(one, two)
+    await world.until_quiet()
+    assert await uncompared(world) == (None, 0)
+    world.mnemosyne.modes[what] = mode
+    await world.reconcile()
+    assert await uncompared(world) == (f"{reason}. 2 teams could not be compared with it.", 0)
+    shown = await world.instance(one)
+    assert (shown["status"], shown["drift"], shown["believed"]["error"]) == ("provisioned", None, reason)
+    async with world.lab.service.parts.hub.subscribe(ALL) as told:
+        world.mnemosyne.modes.clear()
+        await world.reconcile()
+        changed = set[str]()
+        while changed != {one, two}:
+            item = await soon(anext(told))
+            changed |= {item.data["id"]} if item.kind == "instance" else set()
+    assert await uncompared(world) == (None, 0)
+    assert (await world.instance(one))["believed"]["error"] is None
+
+
+async def test_that_mnemosyne_cannot_be_reached_is_told_while_nothing_waits(own_world: World) -> None:
+    instance = await own_world.provisioned()
+    await own_world.workspace(instance)
+    await own_world.until_quiet()
+    await own_world.mnemosyne.stop()
+    await own_world.reconcile()
+    assert await uncompared(own_world) == ("Mnemosyne cannot be reached. 1 team could not be compared with it.", 0)
+    await own_world.mnemosyne.start()
+    await own_world.until(instance, lambda one: one["believed"]["error"] is None)
+    assert await uncompared(own_world) == (None, 0)
 
 
 async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: World) -> None:

@@ -60,6 +60,7 @@ export interface Believed {
   name: string | null;
   workspace_ids: string[];
   at: string;
+  error: string | null;
 }
 
 export interface Capabilities {
@@ -106,6 +107,11 @@ export interface EmptyPicker {
   link: string;
 }
 
+export interface Fault {
+  field: string;
+  reason: string;
+}
+
 export type Health = "ok" | "degraded" | "error" | "unknown";
 
 export interface HealthView {
@@ -131,6 +137,7 @@ export interface HookRunView {
 export interface HookRuns {
   runs: HookRunView[];
   due: number;
+  uncompared: string | null;
   next: number | null;
 }
 
@@ -207,6 +214,13 @@ export interface MessageView {
 export interface Picker {
   agents: AgentView[];
   empty: EmptyPicker | null;
+}
+
+export interface Problem {
+  error: string;
+  code: string;
+  field: string | null;
+  faults: Fault[] | null;
 }
 
 export interface ProgressView {

@@ -68,10 +68,18 @@ async def list_runs(engine: AsyncEngine, instance_id: str | None, before: int | 
         found = found.where(HookRun.id < before)
     async with reading(engine) as session:
         rows = (await session.scalars(found)).all()
-        due = await count_waiting(session)
+        due, uncompared = await count_waiting(session), await _uncompared(session)
     shown = rows[:limit]
     runs = tuple(HookRunView.model_validate(row, from_attributes=True) for row in shown)
-    return HookRuns(runs=runs, due=due, next=shown[-1].id if len(rows) > limit else None)
+    return HookRuns(runs=runs, due=due, uncompared=uncompared, next=shown[-1].id if len(rows) > limit else None)
+
+
+async def _uncompared(session: AsyncSession) -> str | None:
+    """How many teams could not be compared at the last try, and the most frequent reason."""
+    error = PallasInstance.believed["error"].astext
+    failed = PallasInstance.pallas_team_mnemosyne_status == "provisioned", error.is_not(None)
+    count, reason = (await session.execute(select(func.count(), func.mode().within_group(error)).where(*failed))).one()
+    return f"{reason}. {count} {'team' if count == 1 else 'teams'} could not be compared with it." if count else None
 
 
 async def redo(engine: AsyncEngine, due: Due) -> None:
@@ -95,7 +103,11 @@ async def _write_rows(session: AsyncSession, ended: Sequence[Ended]) -> list[End
             for key, one in steady.items()
         ]
         written = await session.scalars(_STEADY, {"rows": json.dumps(rows)})
-        lost += [steady[key] for key in steady.keys() - set(written)]
+        found = set(written)
+        lost += [steady[key] for key in steady.keys() - found]
+        for key in found:
+            if steady[key].healed:
+                await Hub.tell_in(session, ALL, "instance", {"id": key})
     for one in ended:
         if one.deleted:
             if one.error is None:

@@ -32,11 +32,11 @@ class Outage:
         self._ask_at = 0.0
         self._pause = ASK_SECONDS
 
-    def begin(self, team_id: str) -> None:
+    def begin(self, team_id: str, reason: str | None) -> None:
         """A hook has failed, and will be tried again."""
         if self._team is None:
             self._team, self._ask_at = team_id, time.monotonic() + self._pause
-            log.warning("Mnemosyne fails, and is asked until it answers again")
+            log.warning("Mnemosyne fails, and is asked until it answers again", extra={"reason": reason})
 
     def end(self) -> None:
         """A hook went well."""

@@ -98,7 +98,7 @@ class HookRunner:
             for hook in one.due.hooks:
                 self._metrics.hook_runs.labels(hook, "ok" if one.error is None else "failed").inc()
             if one.away:
-                self._outage.begin(one.due.instance_id)
+                self._outage.begin(one.due.instance_id, one.error)
             elif one.error is None:
                 self._outage.end()
 

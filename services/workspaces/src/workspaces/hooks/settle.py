@@ -29,7 +29,7 @@ GONE = "the team was deleted in Mnemosyne, which cannot be undone; register the 
 class Ended:
     """How telling about one instance has ended. `values` are to be written into its row, `data` tells what was done.
 
-    `away`: Mnemosyne has failed, and may not the next time.
+    `away`: Mnemosyne has failed, and may not the next time. `healed`: the last try had failed, and this one has not.
     """
 
     due: Due
@@ -38,6 +38,7 @@ class Ended:
     data: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str | None = None
     away: bool = False
+    healed: bool = False
     deleted: bool = False
     provisioning: bool = False
     started: float = field(default_factory=time.monotonic)
@@ -79,6 +80,8 @@ class Settler:
             ended.error, ended.away = error.message, True
         if ended.error is not None and ended.provisioning:
             ended.values |= status_values("failed", ended.error)
+        elif ended.error != GONE:
+            self._note_error(ended, state)
         return ended
 
     async def delete(self, due: Due, name: str) -> Ended:
@@ -161,6 +164,15 @@ class Settler:
         ended.data |= {"jwt": "new", "changed": True}
         log_action("provisioned", who, state.id, state.name)
         return new
+
+    def _note_error(self, ended: Ended, state: State) -> None:
+        """Keep with what Mnemosyne believes why it could not be compared; what it answers later has no error."""
+        before, answered = (state.believed or {}).get("error"), ended.values.get("believed")
+        if ended.error is None:
+            ended.healed = before is not None
+        elif answered or ended.error != before:
+            known = answered or state.believed or believed_of(_active(state.name, list(state.pushed or ())))
+            ended.values["believed"] = {**known, "error": ended.error}
 
     async def _push(self, ended: Ended, state: State) -> None:
         wanted = list(state.workspace_ids)

@@ -19,7 +19,8 @@ export function BelievedCard({ instance, onChanged }) {
     <header><div class="grow"><h2 id="believed-title">Mnemosyne</h2>
       <p class="muted">${believed ? html`Asked <${Time} at=${believed.at} />` : "Not asked yet"} · ${instance.pushed_at ? html`last told <${Time} at=${instance.pushed_at} />` : "no workspaces told yet"}</p></div>
       <${Button} icon="refresh-cw" busy=${busy} onClick=${check}>Ask now<//></header>
-    ${drift ? html`<${Banner} tone="warn">${drift}<//>` : believed && html`<p class="lead ok"><${Icon} name="circle-check" />${agreement(believed)}</p>`}
+    ${believed?.error && html`<${Banner} tone="warn">Since then it could not be compared: ${believed.error}.<//>`}
+    ${drift ? html`<${Banner} tone="warn">${drift}<//>` : believed && !believed.error && html`<p class="lead ok"><${Icon} name="circle-check" />${agreement(believed)}</p>`}
     ${believed?.active === null && html`<p class="muted">Mnemosyne knows no such team.</p>`}
     ${rows.length > 0 && html`<table class="beliefs"><thead><tr><th scope="col">Workspace</th><th scope="col">Attached here</th><th scope="col">In Mnemosyne</th></tr></thead>
       <tbody>${rows.map((row) => html`<tr key=${row.id} class=${row.there !== null && row.here !== row.there ? "differs" : ""}>

@@ -1,4 +1,4 @@
-// Deliveries: everything that Mnemosyne was told, what failed, and how many hooks still wait.
+// Deliveries: everything that Mnemosyne was told, what failed, how many hooks still wait, and whether teams can be compared.
 import { html, useEffect, useState, useTitle, valueTo } from "../lib.js";
 import { get, post } from "../api.js";
 import { Banner, Button, Empty } from "../parts/basic.js";
@@ -16,7 +16,7 @@ const PAGE = 50;
 export default function DeliveriesView({ query }) {
   const instance = query.get("instance") ?? "";
   const filter = instance ? `&instance_id=${encodeURIComponent(instance)}` : "";
-  const loaded = useLoaded(() => /** @type {Promise<Runs>} */ (get(`/hooks?limit=${PAGE}${filter}`)), [filter], ["hooks"]);
+  const loaded = useLoaded(() => /** @type {Promise<Runs>} */ (get(`/hooks?limit=${PAGE}${filter}`)), [filter], ["hooks", "instance"]);
   const [older, setOlder] = useState(/** @type {{runs: Run[], next: number | null} | null} */ (null));
   const { busy, run } = useWork();
   useTitle("Deliveries");
@@ -39,6 +39,7 @@ export default function DeliveriesView({ query }) {
     <header><div><h1>Deliveries</h1><p>What Mnemosyne was told about teams and their workspaces. Failed deliveries are tried again until they succeed.</p></div>
       <${Button} icon="refresh-cw" busy=${busy} onClick=${reconcile}>Reconcile now<//></header>
     <div class="row wrap"><${Instances} chosen=${instance} /><${Waiting} due=${loaded.data?.due ?? 0} /></div>
+    ${loaded.data?.uncompared && html`<${Banner} tone="warn">${loaded.data.uncompared}<//>`}
     ${!loaded.data ? html`<${Loading} loaded=${loaded} lines=${8} />`
       : !runs.length ? html`<${Empty} icon="inbox" title="Nothing was delivered yet">Attach a team to a workspace, and Mnemosyne is told at once.<//>`
       : html`${loaded.error && html`<${Banner} tone="warn">${loaded.error}<//>`}<${DeliveryTable} runs=${runs} named />

@@ -22,7 +22,7 @@ from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.chat.leases import end_restored_replies
 from workspaces.chat.room import open_chat
-from workspaces.handlers.parts import open_control
+from workspaces.handlers.start import open_control
 from workspaces.hooks.team_events import TeamEvents
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from workspaces.answers import HookRuns
-from workspaces.hooks import conclude
+from workspaces.handlers import hook_runs
 from workspaces.http.fields import PlainId
 from workspaces.http.parts import Parts, Sender
 
@@ -21,7 +21,7 @@ def hooks_router(parts: Parts) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> HookRuns:
         """Hooks that have run, the latest first."""
-        return await conclude.list_runs(parts.engine, instance_id, before, limit)
+        return await hook_runs.list_runs(parts.engine, instance_id, before, limit)
 
     @router.post("/reconcile", status_code=202)
     async def reconcile(who: Sender) -> None:

@@ -71,6 +71,21 @@ def caller_token(label: str) -> str:
     return hashlib.sha256(label.encode()).hexdigest()[:16]
 
 
+_EFFECT_UNKNOWN: frozenset[str] = frozenset(
+    {"worker_lost", "turn_timeout", "agent_unreachable", "cancelled", "internal"}
+)
+
+
+def effect_unknown(code: str | None, *, retryable: bool) -> bool:
+    """Whether nobody knows if a call that failed with `code` took effect.
+
+    The one rule for all callers (retries of pipelines, the fleet, the console's Retry): such a call is never repeated
+    by itself, unless its tool is read-only or idempotent. `retryable` says that nothing was executed, or that a
+    repetition joins the turn. A tool error is known: the tool answered.
+    """
+    return code in _EFFECT_UNKNOWN and not retryable
+
+
 class Principal(Message):
     """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers."""
 

@@ -6,7 +6,7 @@ functions have answered is mended here, since it has happened and may have been 
 """
 
 import math
-from typing import Any, cast
+from typing import Any
 
 _MOST_LEVELS = 200
 """Levels of arrays and objects that readers of the log take."""
@@ -33,7 +33,7 @@ def valid_json(value: object) -> Any:
     return _valid(value, _MOST_LEVELS)
 
 
-def _valid(value: object, levels: int) -> Any:
+def _valid(value: Any, levels: int) -> Any:
     match value:
         case str():
             return valid_text(value)
@@ -45,23 +45,24 @@ def _valid(value: object, levels: int) -> Any:
             return value
         case dict() | list() | tuple() if not levels:
             raise ValueError(f"it has more than {_MOST_LEVELS} levels")
-        case dict():
-            return _valid_object(cast("dict[object, object]", value), levels - 1)
-        case list() | tuple():
-            items = cast("list[object]", value)
+        case {**entries}:
+            mended = _valid_object(entries, levels - 1)
+            return value if mended is None else mended
+        case [*items]:
             mended = [_valid(each, levels - 1) for each in items]
-            return items if all(a is b for a, b in zip(mended, items, strict=True)) else mended
+            return value if all(a is b for a, b in zip(mended, items, strict=True)) else mended
         case _:
             raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _valid_object(value: dict[object, object], levels: int) -> Any:
+def _valid_object(entries: dict[Any, Any], levels: int) -> dict[str, object] | None:
+    """The mended object; None if nothing has to be mended."""
     mended: dict[str, object] = {}
     same = True
-    for key, each in value.items():
+    for key, each in entries.items():
         if not isinstance(key, str):
             raise TypeError("a key is no text")
         name, inner = valid_text(key), _valid(each, levels)
         same = same and name is key and inner is each
         mended[name] = inner
-    return value if same else mended
+    return None if same else mended

@@ -231,7 +231,8 @@ class HostileMcp:
                     "type": "object",
                     "properties": {"doubled": {"type": "string", "pattern": "^(a|aa)+$"}},
                 }
-                result = {"tools": [{"name": "double", "inputSchema": {}, "outputSchema": hanging}]}
+                tool: Message = {"name": "double", "inputSchema": {}, "outputSchema": hanging}
+                result = {"tools": [tool]}
             case "tools/call":
                 return StreamingResponse(self.parts(message["id"]), headers=self.headers, media_type="application/json")
             case _:

@@ -3,8 +3,9 @@
 import asyncio
 import gzip
 import json
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,6 +164,35 @@ async def test_an_endpoint_that_nobody_listens_on_is_unreachable_and_its_agent_d
     assert (await ended(lab))[0] is None
 
 
+@pytest.mark.parametrize("protocol", ["json-rpc", "mcp"])
+@pytest.mark.parametrize("listens", [False, True], ids=["refuses", "hangs"])
+async def test_a_call_that_cannot_be_sent_within_a_short_timeout_is_unreachable_and_may_be_retried(
+    lab: Lab, protocol: str, listens: bool
+) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
+        port = server.getsockname()[1] if listens else 9
+        while listens and waiting_fills(waiting, port):
+            pass
+        endpoint = {"url": f"http://127.0.0.1:{port}/rpc", "protocol": protocol}
+        params = a_registration(lab.agent, endpoint=endpoint, constraints={"timeout": 2})
+        await lab.post("server.register", params)
+        turn = await lab.call()
+        outcome = await turn.outcome()
+    assert (outcome.code, outcome.retryable) == ("agent_unreachable", True), turn.text
+
+
+def waiting_fills(waiting: ExitStack, port: int) -> bool:
+    """Open a connection that nobody accepts; False once no further one is taken."""
+    peer = waiting.enter_context(socket.socket())
+    peer.settimeout(0.2)
+    try:
+        peer.connect(("127.0.0.1", port))
+    except TimeoutError:
+        return False
+    return True
+
+
 async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:
     await lab.pool(pool_networks=LOCAL)
     asked, gone = asyncio.Event(), asyncio.Event()
@@ -224,14 +254,14 @@ class HostileMcp:
         match message.get("method"):
             case "initialize":
                 server: Message = {"name": "hostile", "version": "1"}
-                result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
+                result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": server}
             case "tools/list":
                 self.listed += 1
                 hanging: Message = {
                     "type": "object",
                     "properties": {"doubled": {"type": "string", "pattern": "^(a|aa)+$"}},
                 }
-                tool: Message = {"name": "double", "inputSchema": {}, "outputSchema": hanging}
+                tool: Message = {"name": "double", "inputSchema": {"type": "object"}, "outputSchema": hanging}
                 result = {"tools": [tool]}
             case "tools/call":
                 return StreamingResponse(self.parts(message["id"]), headers=self.headers, media_type="application/json")
@@ -247,7 +277,7 @@ class HostileMcp:
 
 def called(doubled: object) -> bytes:
     """An answer with this result."""
-    result = {"content": [], "structuredContent": {"doubled": doubled}}
+    result: Message = {"content": [], "structuredContent": {"doubled": doubled}}
     return json.dumps({"jsonrpc": "2.0", "id": "$id", "result": result}).replace('"$id"', "$id").encode()
 
 

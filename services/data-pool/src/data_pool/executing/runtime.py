@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from data_pool.executing.answers import invalid_answer, outcome_of
+from data_pool.reaching.guard import CONNECT_SECONDS
 from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.agents import AgentRead, ToolDefinition
 from pallas_contracts.bounds import JsonObject
@@ -24,6 +25,11 @@ from pallas_schemas.schema import Schema
 
 _PAUSE = 0.2
 """Seconds between two attempts to reach an agent."""
+
+_TO_SEND = 0.8
+"""The share of a turn's time after which nothing is sent: why not must be said before the time is over."""
+_STEPS = 3
+"""What comes one after the other before a call is sent: the name, the connection, TLS."""
 
 _ONLY_CALL = "1"
 """A turn makes one call."""
@@ -87,9 +93,11 @@ class _Attempt:
     steps: Steps
     emit: Emitter
     ends: float = field(init=False)
+    send_by: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ends = time.monotonic() + self.turn.remaining
+        now, remaining = time.monotonic(), self.turn.remaining
+        self.ends, self.send_by = now + remaining, now + _TO_SEND * remaining
 
     @property
     def _safe(self) -> bool:
@@ -118,7 +126,7 @@ class _Attempt:
                 give_up = time.monotonic() + self.runtime.patience
             except BadAnswer as error:
                 return invalid_answer(str(error))
-            if time.monotonic() > give_up:
+            if time.monotonic() + _PAUSE > min(give_up, self.send_by):
                 return Failed("agent_unreachable", why, retryable=True)
             await asyncio.sleep(_PAUSE)
 
@@ -128,7 +136,8 @@ class _Attempt:
             await self.steps.tool_starting(ToolStarted(call=_ONLY_CALL, server=agent, tool=tool, safe=self._safe))
             began = time.perf_counter()
             try:
-                reply = await link.call(self._params())
+                connect = min(CONNECT_SECONDS, max(_PAUSE, (self.send_by - time.monotonic()) / _STEPS))
+                reply = await link.call(self._params(), connect)
             except (NotSent, Broken, BadAnswer) as error:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise

@@ -42,10 +42,10 @@ class McpLink(Link):
     _client: asyncio.Future[Client] | None = None
     _end: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def call(self, params: JsonObject) -> Reply:
+    async def call(self, params: JsonObject, connect: float) -> Reply:
         """Call the agent (see `Link`). A session that the server has forgotten is remade; it has not made the call."""
         for last in (False, True):
-            client, exchange = await self._connected(), Exchange()
+            client, exchange = await self._connected(connect), Exchange()
             try:
                 return _reply(await call_once(client.session, params["function"], params["input"], exchange))
             except ValidationError:
@@ -60,15 +60,16 @@ class McpLink(Link):
                 raise _failure(exchange) from error
         raise AssertionError("the second attempt returns or raises")
 
-    async def _connected(self) -> Client:
+    async def _connected(self, seconds: float) -> Client:
         if self._client is None or (self._client.done() and self._client.exception() is not None):
             await self.close()
             self._client, self._end = asyncio.get_running_loop().create_future(), asyncio.Event()
             self._owner = asyncio.create_task(self._own(self._client, self._end), name="mcp session")
             self._owner.add_done_callback(_ended)
         try:
-            return await asyncio.shield(self._client)
-        except ConnectionError as error:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(self._client)
+        except (ConnectionError, TimeoutError) as error:
             raise NotSent("its endpoint does not answer") from error
 
     async def _own(self, connected: asyncio.Future[Client], end: asyncio.Event) -> None:

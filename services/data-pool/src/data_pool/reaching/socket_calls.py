@@ -175,7 +175,7 @@ class SocketLink(Link):
         """Wait until the agent may be called."""
         return nullcontext() if self.numbered else self.calls.one_at_a_time()
 
-    async def call(self, params: JsonObject) -> Reply:
+    async def call(self, params: JsonObject, connect: float) -> Reply:
         """Call the agent (see `Link`)."""
         response = await self.calls.call(params, strict=self.strict, numbered=self.numbered)
         return Reply(value=response.result, error=response.error)

@@ -105,7 +105,7 @@ async def test_of_one_owner_only_some_checks_may_wait() -> None:
 async def test_a_schema_that_takes_too_long_to_compile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import pallas_schemas.helper as h; h.ToolSchema = lambda _: [0 for _ in iter(int, 1)]; h.main()"
     monkeypatch.setattr("pallas_schemas.process.COMMAND", (*COMMAND[:2], "-c", code))
-    with pytest.raises(Rejected, match="it takes too long to compile"):
+    with pytest.raises(Rejected, match="it takes too long to compile, or has"):
         await soon(Schema.compiled(RECURSIVE, "evil"))
 
 
@@ -119,6 +119,23 @@ async def test_what_is_checked_apart_is_judged_and_explained_as_here() -> None:
     ]
     with pytest.raises(Rejected, match=r"^/properties/x/pattern: the pattern has to be"):
         await Schema.compiled({"properties": {"x": {"pattern": "(?=a)"}}}, "good")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"rows": [10**4000] * 5_000},
+        {"rows": [10**90] * 5_000},
+        {"k" * 10_000_000: 1},
+    ],
+    ids=["long numbers", "many long numbers", "a long name"],
+)
+async def test_a_plain_check_of_long_numbers_or_names_does_not_stop_the_loop(value: JsonObject) -> None:
+    rows: JsonObject = {"items": {"allOf": [{"minimum": number} for number in range(100)]}}
+    names: list[JsonObject] = [{"properties": {f"{field}": True for field in range(50)}} for _ in range(10)]
+    compiled = await Schema.compiled({"allOf": names, "properties": {"rows": rows}}, "good")
+    async with loop_stays_free():
+        assert await soon(compiled.faults(value)) in ([], ["there are too many long numbers in them"], [TOO_MUCH])
 
 
 async def test_a_process_that_ends_between_checks_is_replaced() -> None:

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 MOST_PROCESSES = 2
 MOST_WAITING, MOST_OF_OWNER = 256, 16
+MOST_BYTES, MOST_BYTES_OF_OWNER = 1 << 26, 1 << 25
+"""Of all requests that wait, and of those of one owner."""
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 _MOST_PAUSED = 1_000
 
@@ -42,6 +44,7 @@ class Apart:
     _waiting: dict[str, deque[_Check]] = field(default_factory=dict[str, deque[_Check]])
     _paused: dict[str, _Pause] = field(default_factory=dict[str, _Pause])
     _count: int = 0
+    _bytes: int = 0
     _threads: int = 0
     _idle: int = 0
 
@@ -54,15 +57,21 @@ class Apart:
         made = Future[list[str]]()
         with self._changed:
             self._check_pause(owner)
-            if self._count >= MOST_WAITING or len(self._waiting.get(owner, ())) >= MOST_OF_OWNER:
-                raise Unavailable("Too many large checks of arguments wait. Try again shortly.", code="busy")
+            self._check_room(owner, len(request))
             self._waiting.setdefault(owner, deque()).append((request, made))
             self._count += 1
+            self._bytes += len(request)
             if self._count > self._idle and self._threads < MOST_PROCESSES:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"checks {self._threads}", daemon=True).start()
             self._changed.notify()
         return made
+
+    def _check_room(self, owner: str, size: int) -> None:
+        of_owner = [len(request) for request, _ in self._waiting.get(owner, ())]
+        counts = self._count >= MOST_WAITING or len(of_owner) >= MOST_OF_OWNER
+        if counts or self._bytes + size > MOST_BYTES or sum(of_owner) + size > MOST_BYTES_OF_OWNER:
+            raise Unavailable("Too many large checks of arguments wait. Try again shortly.", code="busy")
 
     def _work(self) -> None:
         process = Process()
@@ -91,6 +100,7 @@ class Apart:
             if of_owner:
                 self._waiting[owner] = of_owner
             self._count -= 1
+            self._bytes -= len(check[0])
             return owner, check
 
     def _made(self, process: Process, owner: str, request: bytes) -> list[str]:

@@ -26,6 +26,8 @@ WHOLE_SECONDS = 10.0
 MEMORY_BYTES = 1 << 29
 _REMEMBERED = 8
 _MOST_FAULTS = 100
+_SHORT, _LONGEST, _MOST_LONG = 18, 100, 1_000
+"""Digits of numbers that take no time to compare, those of the longest, and how many may be long."""
 
 
 def main() -> None:
@@ -43,8 +45,32 @@ def main() -> None:
             _send(answers, faults=_faults(answers, _compiled(known, schema), value))
         except Rejected as error:
             _send(answers, rejected=error.message)
+        except _LongNumbers:
+            _send(answers, faults=["there are too many long numbers in them"])
         _limit(0)
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class _LongNumbers(Exception):
+    """Numbers take time that grows with the square of their length to compare, wherever they are."""
+
+
+def _loads(text: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        _LongNumbers: there are too many, or too long ones.
+    """
+    left = _MOST_LONG
+
+    def read(digits: str) -> int:
+        nonlocal left
+        left -= len(digits) > _SHORT
+        if left < 0 or len(digits) > _LONGEST:
+            raise _LongNumbers
+        return int(digits)
+
+    return json.loads(text, parse_int=read)
 
 
 def _limit(seconds: float) -> None:
@@ -55,7 +81,7 @@ def _limit(seconds: float) -> None:
 def _compiled(known: OrderedDict[bytes, ToolSchema], schema: bytes) -> ToolSchema:
     if schema not in known:
         _limit(STEP_SECONDS)
-        known[schema] = ToolSchema(json.loads(schema))
+        known[schema] = ToolSchema(_loads(schema))
     known.move_to_end(schema)
     while len(known) > _REMEMBERED:
         known.popitem(last=False)
@@ -65,13 +91,13 @@ def _compiled(known: OrderedDict[bytes, ToolSchema], schema: bytes) -> ToolSchem
 def _faults(answers: BinaryIO, schema: ToolSchema, text: bytes) -> list[str]:
     if not text.strip():
         return []
-    _limit(COUNT_SECONDS)
     try:
-        value = json.loads(text)
+        value = _loads(text)
+        _limit(COUNT_SECONDS)
         visits = schema.count(value)
     except TooMuch as error:
         return [str(error)]
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError):
         return [TOO_MUCH]
     _limit(STEP_SECONDS)
     if schema.fits(value):

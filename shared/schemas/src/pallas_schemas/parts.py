@@ -26,6 +26,8 @@ _ALL = frozenset({"allOf", "anyOf", "oneOf"})
 _ONE = frozenset({"not", "if", "then", "else"})
 _NAMED = frozenset({"dependentSchemas", "dependencies"})
 _NOT_APPLIED = frozenset({"$defs", "definitions"})
+_WORD, _LARGE_NUMBER = 64, 64
+"""Numbers of more bits are compared with others in time that grows with the square of their length."""
 _IN_DEPTH = 3
 """The work of comparing a value in a list or an object."""
 _RUNS = 3
@@ -177,7 +179,10 @@ class Parts:
 
 
 def size_of(value: Json, most: int | None = None) -> int:
-    """The values in a value, itself included, and a share for what is read of texts; from `most` on some more."""
+    """The values in a value, itself included, with a share for long texts, names and numbers; from `most` on some more.
+
+    It is measured: a unit is less than 0.1 us of the work of one subschema.
+    """
     total, waiting = 0, [value]
     while waiting:
         each = waiting.pop()
@@ -185,10 +190,12 @@ def size_of(value: Json, most: int | None = None) -> int:
         if isinstance(each, str):
             total += min(len(each), LONGEST_READ) >> 6
         elif isinstance(each, dict):
-            total += len(each)
+            total += len(each) + (len("".join(each)) >> 6)
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
+        elif isinstance(each, int) and (bits := each.bit_length()) >= _WORD:
+            total += _LARGE_NUMBER + 2 * (bits // _WORD) ** 2
         else:
             continue
         if most is not None and total + len(waiting) > most:

@@ -28,7 +28,7 @@ class Schema:
     """The schema of arguments or answers. `owner` is whose it is, as far as one can harm others by it."""
 
     owner: str
-    _schema: bytes
+    _schema: JsonObject
     _size: int
     _here: ToolSchema | None
 
@@ -42,11 +42,10 @@ class Schema:
         """
         size = plain_size(schema)
         if size is not None:
-            return cls(owner, to_json(schema) + b"\n", size, ToolSchema(schema))
-        line = to_json(schema) + b"\n"
-        if await asyncio.wrap_future(APART.submit(owner, line + b"\n")):
-            raise Rejected("/: it takes too long to compile")
-        return cls(owner, line, 0, None)
+            return cls(owner, schema, size, ToolSchema(schema))
+        if await asyncio.wrap_future(APART.submit(owner, to_json(schema) + b"\n\n")):
+            raise Rejected("/: it takes too long to compile, or has long numbers")
+        return cls(owner, schema, 0, None)
 
     async def faults(self, arguments: JsonObject) -> list[str]:
         """What does not fit: a sentence each, with the field and the rule, without values. Empty: all does.
@@ -60,7 +59,7 @@ class Schema:
             if work <= MOST_EXPLAINED_HERE:
                 return self._here.explained(arguments)
         try:
-            request = self._schema + to_json(arguments) + b"\n"
+            request = b"%b\n%b\n" % (to_json(self._schema), to_json(arguments))
         except ValueError:  # there are too many levels
             return [TOO_MUCH]
         return await asyncio.wrap_future(APART.submit(self.owner, request))

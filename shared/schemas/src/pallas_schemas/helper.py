@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from pallas_contracts.errors import Rejected
@@ -32,8 +33,9 @@ _SHORT, _LONGEST, _MOST_LONG = 18, 100, 1_000
 
 def main() -> None:
     """Answer requests until there are no more."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(ValueError):  # macOS has no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for ending in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(ending, signal.SIG_DFL)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer

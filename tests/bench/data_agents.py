@@ -81,7 +81,7 @@ def _measure_idle(folder: Path) -> dict[str, Any]:
     with (
         stack.broker() as (url, nats),
         stack.gateway(folder, url),
-        stack.pool(folder, url) as pool,
+        stack.pool(folder, url, {"PALLAS_POOL_AGENTS_EACH": str(IDLE)}) as pool,
     ):
         empty = pool.rss_bytes()
         with _agents(folder, pool, IDLE) as agents:

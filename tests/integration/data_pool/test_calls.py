@@ -149,6 +149,9 @@ async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answe
     assert (outcome.status, outcome.code) == ("failed", "invalid_answer")
     assert reason in turn.text
     assert [message.code for message in turn.messages if isinstance(message, ToolFailed)] == ["invalid_answer"]
+    again = await lab.call()
+    assert (await agent.double())["id"] == 2, "nothing else was sent"
+    assert (await again.outcome()).status == "completed"
 
 
 async def test_answers_that_belong_to_no_call_are_counted_and_disturb_nobody(lab: Lab) -> None:

@@ -1,5 +1,6 @@
 """Who may open a WebSocket and register, what is refused, heartbeats, and what is forgotten."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from tests.integration.agent_gateway.bearers import resolving
 from tests.integration.data_pool.lab import Lab, Replica, a_registration, entry_of
 from tests.integration.real_parts import until
 from tests.requirements import requirement
+from tests.waiting import soon
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from data_pool.registering import registrations
@@ -268,3 +270,15 @@ async def test_agents_that_come_and_go_are_counted(lab: Lab) -> None:
         return await connected_agents(pool) == 0
 
     await until(none)
+
+
+async def test_registrations_at_the_same_time_stay_within_the_quota_of_their_registrar(lab: Lab) -> None:
+    await lab.pool(pool_agents_each="3")
+    caller = Principal(type="token", id=lab.agent)
+    sent = [lab.post("server.register", a_registration(f"{lab.agent}-{n}"), caller) for n in range(10)]
+    ends = await soon(asyncio.gather(*sent, return_exceptions=True))
+    refused = [end for end in ends if isinstance(end, Denied)]
+    assert {error.code for error in refused} == {"too_many_agents"}
+    assert len(refused) == 7
+    again = next(n for n, end in enumerate(ends) if not isinstance(end, Denied))
+    await lab.post("server.register", a_registration(f"{lab.agent}-{again}"), caller)

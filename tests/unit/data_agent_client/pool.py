@@ -68,6 +68,10 @@ class Pool:
         _, answer = await self.send(agent, function, given, **meta)
         return await soon(answer)
 
+    async def tell(self, message: Message) -> None:
+        """Send something else."""
+        await self._write(message)
+
     async def cancel(self, number: int) -> None:
         """Cancel a call."""
         await self._write({"method": "agent.cancel", "params": {"id": number}})

@@ -109,6 +109,19 @@ def not_json() -> Any:
 
 
 @agent.tool
+def odd() -> Any:
+    """Return what Python encodes as JSON and no other reader takes."""
+    return {"numbers": [1.5, float("nan"), float("-inf")], "half \ud83d": ("\ude00", "\ud83d\ude00")}
+
+
+@agent.tool
+def wait_a_bit() -> str:
+    """Return a little later."""
+    time.sleep(0.2)
+    return "done"
+
+
+@agent.tool
 def remember() -> list[int]:
     """The process id, and how often this function ran in this context."""
     _seen.set(_seen.get() + 1)

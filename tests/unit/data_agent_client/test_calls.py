@@ -70,6 +70,18 @@ async def test_a_caller_reads_the_message_of_a_tool_error_and_of_no_other(pool: 
     assert (await pool.call("not_json", {}))["error"]["message"] == "not_json failed"
 
 
+async def test_what_no_reader_of_json_takes_is_mended_in_results(pool: Pool) -> None:
+    whole = {"numbers": [1.5, None, None], "half \ufffd": ["\ufffd", "\U0001f600"]}
+    assert (await pool.call("odd", {}))["result"] == whole
+
+
+async def test_a_message_that_the_pool_cannot_read_ends_no_connection(pool: Pool) -> None:
+    _, running = await pool.send("sample", "wait_a_bit", {})
+    await pool.tell({"id": None, "error": {"code": -32700, "message": "Parse error"}})
+    assert (await soon(running))["result"] == "done"
+    assert pool.closed == []
+
+
 async def test_a_function_knows_its_call_and_each_has_a_context_of_its_own(pool: Pool) -> None:
     assert (await pool.call("task", {}, turn_id="turn"))["result"] == {"task_id": "t", "turn_id": "turn"}
     first, second = [(await pool.call("remember", {}))["result"] for _ in range(2)]

@@ -131,6 +131,8 @@ class Connection:
                 case {"method": "agent.cancel", "params": {"id": number}}:
                     if number in self._calls:
                         self._calls[number].cancel()
+                case {"id": None, "error": {"message": message}}:  # a message from here cannot be read
+                    log.error("the pool cannot read a message: %s", message)
                 case {"id": asked, "error": {"code": code, "message": message}}:
                     final = code in (INVALID_PARAMS, NOT_ALLOWED) and str(asked).startswith("server.register")
                     raise (Refused if final else ConnectionError)(f"the pool refuses {asked}: {message} ({code})")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import iscoroutinefunction
+from math import isfinite
 from time import monotonic
 from typing import Any, get_type_hints
 
@@ -17,7 +18,11 @@ METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 AGENT_ERROR, UNREACHABLE, NOT_ALLOWED = -32000, -32001, -32003
 
 log = logging.getLogger("pallas_data_agent")
+_ANY = TypeAdapter[Any](Any)
 _meta = contextvars.ContextVar[Mapping[str, Any]]("meta")
+
+
+type _Value = str | float | list[_Value] | tuple[_Value, ...] | dict[str | int, _Value] | None
 
 
 class ToolError(Exception):
@@ -66,7 +71,11 @@ class Tool:
 
     def call(self, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> Any:
         """The function's result as JSON. It runs in a context of its own; a coroutine has its own event loop, too."""
-        return self._result.dump_python(contextvars.Context().run(self._run, arguments, meta), mode="json")
+        result = contextvars.Context().run(self._run, arguments, meta)
+        try:
+            return self._result.dump_python(result, mode="json")
+        except UnicodeEncodeError:  # half a surrogate pair
+            return _ANY.dump_python(_mended(self._result.dump_python(result)), mode="json")
 
     def _run(self, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> Any:
         _meta.set(meta)
@@ -115,4 +124,30 @@ def failure(request: Mapping[str, Any], code: int, message: str, **data: Any) ->
 
 
 def _response(request: Mapping[str, Any], **body: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": request["id"], **body}, separators=(",", ":")).encode()
+    message: Any = {"jsonrpc": "2.0", "id": request["id"], **body}
+    try:
+        text = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return text.encode()
+    except ValueError:  # a number that is not finite, or half a surrogate pair, which no reader of JSON takes
+        return json.dumps(_mended(message), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _mended(value: _Value) -> _Value:
+    """The value with null for numbers that are not finite, and U+FFFD for halves of surrogate pairs."""
+    match value:
+        case float() if not isfinite(value):
+            return None
+        case str():
+            return _mended_text(value)
+        case dict():
+            return {
+                _mended_text(name) if isinstance(name, str) else name: _mended(each) for name, each in value.items()
+            }
+        case list() | tuple():
+            return [_mended(each) for each in value]
+        case _:
+            return value
+
+
+def _mended_text(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -14,6 +14,7 @@ from data_pool.methods import AgentMethods
 from data_pool.metrics import make_metrics
 from data_pool.reaching.guard import GuardedTransport, guarded_client
 from data_pool.reaching.links import Links
+from data_pool.registering.quota import Quota, Share
 from data_pool.registering.registrars import Registrars
 from data_pool.registering.registrations import Registrations
 from data_pool.settings import PoolSettings
@@ -100,7 +101,9 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         registered.on_change(hosting.on_registered)
         workers.on_change(hosting.on_presence)
         await enter(process.running(hosting.run(), "hosting of agents"))
-        registrations = Registrations(bus, registrars, registered, published)
+        each = Share(settings.pool_agents_each, settings.pool_mib_each)
+        quota = Quota(each, Share(settings.pool_agents, settings.pool_mib))
+        registrations = Registrations(bus, registrars, quota, registered, published)
         methods = AgentMethods(registrations, hosting, metrics, settings.gateway_url)
         bus.spawn(poll_now(registrations.publish_missing))
         await enter(polling(bus, registrations.publish_missing, _PUBLISH_EVERY))

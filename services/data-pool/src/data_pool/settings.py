@@ -35,6 +35,11 @@ class PoolSettings(Settings):
         24.0, gt=0, description="hours of silence after which an agent that should send heartbeats is forgotten"
     )
 
+    pool_agents_each: int = Field(200, ge=1, description="agents that one caller may register")
+    pool_mib_each: float = Field(8.0, gt=0, description="MiB of the registrations of one caller")
+    pool_agents: int = Field(2000, ge=1, description="agents that all callers together may register")
+    pool_mib: float = Field(64.0, gt=0, description="MiB of all registrations, which every service keeps in memory")
+
     @property
     def registrars(self) -> frozenset[str]:
         """The words of `pool_registrars`; by default everybody may register while bearers are ignored."""

@@ -68,7 +68,7 @@ class PoolAnswer(Message):
     """The `result` of a `PoolRequest`.
 
     Errors are `Rejected` (`invalid_params`; fact `faults`: `[{field, reason}]`), `NotFound` (`unknown_agent`), and
-    `Denied` (`not_owner`, `not_registrar`).
+    `Denied` (`not_owner`, `not_registrar`, `too_many_agents`).
     """
 
     result: JsonObject

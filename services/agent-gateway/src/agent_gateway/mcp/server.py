@@ -35,7 +35,7 @@ from agent_gateway.mcp.resource_changes import ResourceChanges
 from agent_gateway.mcp.standing_stream import StandingStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
+from pallas_calls.arguments import ToolSchemas, find_tool, unusable
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
@@ -66,7 +66,7 @@ class AgentServer:
 
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
-        self._schemas = ToolSchemas()
+        self._schemas = ToolSchemas(self._key)
         self.resources = ResourceChanges(self._tell_updated)
         self._listening = Listening(self._changes, self.resources, self._readable)
         self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, self.resources)
@@ -116,7 +116,7 @@ class AgentServer:
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
         before, self.definition = self.definition, definition
-        self._schemas = ToolSchemas()
+        self._schemas = ToolSchemas(self._key)
         if before.tools != definition.tools:
             await self._changes.publish(ToolsListChanged())
         if before.prompts != definition.prompts:
@@ -236,8 +236,7 @@ class AgentServer:
         if name != GET_HEALTH and self.definition.unusable is not None:
             return unusable(self.definition.unusable)
         tool = HEALTH_TOOL if name == GET_HEALTH else find_tool(self.definition, name)
-        schema = await self._schemas.of(tool)
-        checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, arguments)
+        checked = await self._schemas.check(tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
     async def _execute(self, context: Context, request: TurnRequested, *, cancelling: bool) -> WireResult:

@@ -10,19 +10,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from data_pool.executing.answers import invalid_answer, outcome_of
-from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent
+from data_pool.reaching.guard import CONNECT_SECONDS
+from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.agents import AgentRead, ToolDefinition
 from pallas_contracts.bounds import JsonObject
+from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import WRAPPED, DataAgent
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Failed, Outcome, Turn
 from pallas_executor.steps import Steps
-from pallas_schemas import ToolSchema
+from pallas_schemas.schema import Schema
 
 _PAUSE = 0.2
 """Seconds between two attempts to reach an agent."""
+
+_TO_SEND = 0.8
+"""The share of a turn's time after which nothing is sent: why not must be said before the time is over."""
+_STEPS = 3
+"""What comes one after the other before a call is sent: the name, the connection, TLS."""
 
 _ONLY_CALL = "1"
 """A turn makes one call."""
@@ -55,12 +62,13 @@ class DataRuntime:
     find: Callable[[str], Link | None]
     patience: float
     reached: Callable[[str, str | None], None]
-    _schemas: dict[str, ToolSchema] = field(default_factory=dict[str, ToolSchema], compare=False)
+    _schemas: dict[str, Schema] = field(default_factory=dict[str, Schema], compare=False)
 
-    async def schema(self, tool: ToolDefinition) -> ToolSchema:
-        """The schema of a tool's answers. It is compiled once, in a thread."""
+    async def schema(self, tool: ToolDefinition) -> Schema:
+        """The schema of a tool's answers, compiled once."""
         if tool.name not in self._schemas:
-            self._schemas[tool.name] = await asyncio.to_thread(ToolSchema, tool.output_schema or {})
+            owner = f"{DATA_TEAM}/{self.entry.agent}"
+            self._schemas[tool.name] = await Schema.compiled(tool.output_schema or {}, owner)
         return self._schemas[tool.name]
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -85,9 +93,11 @@ class _Attempt:
     steps: Steps
     emit: Emitter
     ends: float = field(init=False)
+    send_by: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ends = time.monotonic() + self.turn.remaining
+        now, remaining = time.monotonic(), self.turn.remaining
+        self.ends, self.send_by = now + remaining, now + _TO_SEND * remaining
 
     @property
     def _safe(self) -> bool:
@@ -116,7 +126,7 @@ class _Attempt:
                 give_up = time.monotonic() + self.runtime.patience
             except BadAnswer as error:
                 return invalid_answer(str(error))
-            if time.monotonic() > give_up:
+            if time.monotonic() + _PAUSE > min(give_up, self.send_by):
                 return Failed("agent_unreachable", why, retryable=True)
             await asyncio.sleep(_PAUSE)
 
@@ -126,13 +136,13 @@ class _Attempt:
             await self.steps.tool_starting(ToolStarted(call=_ONLY_CALL, server=agent, tool=tool, safe=self._safe))
             began = time.perf_counter()
             try:
-                reply = await link.call(self._params())
+                connect = min(CONNECT_SECONDS, max(_PAUSE, (self.send_by - time.monotonic()) / _STEPS))
+                reply = await link.call(self._params(), connect)
             except (NotSent, Broken, BadAnswer) as error:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
             self.runtime.reached(agent, None)
-            schema = await self.runtime.schema(self.tool)
-            outcome = outcome_of(reply, schema, wrapped=self.tool.meta == WRAPPED)
+            outcome = await self._outcome_of(reply)
             if isinstance(outcome, Failed):
                 self._failed(began, outcome.code)
             elif reply.error is not None:
@@ -141,6 +151,12 @@ class _Attempt:
                 took = _since(began)
                 self.emit.emit(ToolCompleted(call=_ONLY_CALL, server=agent, tool=tool, duration_ms=took))
             return outcome
+
+    async def _outcome_of(self, reply: Reply) -> Outcome:
+        try:
+            return await outcome_of(reply, await self.runtime.schema(self.tool), wrapped=self.tool.meta == WRAPPED)
+        except PallasError as error:
+            return invalid_answer(f"it cannot be checked: {error.message}")
 
     def _failed(self, began: float, code: str) -> None:
         agent, tool, took = self.turn.agent, self.tool.name, _since(began)

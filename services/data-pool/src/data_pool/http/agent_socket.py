@@ -116,8 +116,8 @@ class AgentSocket:
             try:
                 value = await read_apart(read_requests, data)
             except Unreadable as error:
-                self.calls.malformed(await asyncio.to_thread(id_in, data), error.reason)
-                await self.calls.send(encode(unread(error)))
+                if not self.calls.malformed(await asyncio.to_thread(id_in, data), error.reason):
+                    await self.calls.send(encode(unread(error)))
                 continue
             each = value if isinstance(value, list) else [value]
             requests = [one for one in each if not self._take_answer(one)]

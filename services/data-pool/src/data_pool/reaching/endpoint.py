@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import httpx2
 
+from data_pool.reaching.guard import CONNECT_SECONDS
 from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
@@ -24,11 +25,12 @@ class EndpointLink(Link):
     http: httpx2.AsyncClient
     url: str
 
-    async def call(self, params: JsonObject) -> Reply:
+    async def call(self, params: JsonObject, connect: float) -> Reply:
         """Call the agent (see `Link`)."""
         request = encode({"jsonrpc": VERSION, "id": _NUMBER, "method": "agent.execute", "params": params})
+        timeout = httpx2.Timeout(CONNECT_SECONDS, connect=connect, read=None, pool=None)
         try:
-            async with self.http.stream("POST", self.url, content=request, headers=_HEADERS) as answer:
+            async with self.http.stream("POST", self.url, content=request, headers=_HEADERS, timeout=timeout) as answer:
                 body = await _body(answer)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise NotSent(str(error) or "its endpoint does not answer") from error

@@ -38,8 +38,10 @@ class Link(Protocol):
         """Wait until a call may be sent, which is then made inside the block."""
         return nullcontext()
 
-    async def call(self, params: JsonObject) -> Reply:
+    async def call(self, params: JsonObject, connect: float) -> Reply:
         """Send `agent.execute` with these params and wait for its answer (`data-agent-pool.md`, section 3.1).
+
+        `connect` is how many seconds each step of connecting may take: a name, a connection, TLS, a handshake.
 
         When this is cancelled, the agent is told to stop, if it can be.
 

@@ -122,13 +122,16 @@ class SocketCalls:
         made = isinstance(number, int) and 0 < number <= self._last
         self.stray.labels("late" if number in self._given_up else "again" if made else "unknown").inc()
 
-    def malformed(self, number: RequestId, reason: str) -> None:
-        """An answer has arrived that cannot be read. `number` is its id, None if it has none."""
+    def malformed(self, number: RequestId, reason: str) -> bool:
+        """An answer has arrived that cannot be read. `number` is its id, None if it has none. Returns whether it is
+        that of a call, which fails then.
+        """
         call = self._pending.get(self._unnumbered if number is None else number)
         if call is not None and not call.done():
             call.set_exception(BadAnswer(reason))
-        else:
-            self.stray.labels("unreadable").inc()
+            return True
+        self.stray.labels("unreadable").inc()
+        return False
 
     def empty(self, number: Json) -> bool:
         """A message has arrived that has an id and nothing else. If a call has the id, that fails; otherwise False."""
@@ -172,7 +175,7 @@ class SocketLink(Link):
         """Wait until the agent may be called."""
         return nullcontext() if self.numbered else self.calls.one_at_a_time()
 
-    async def call(self, params: JsonObject) -> Reply:
+    async def call(self, params: JsonObject, connect: float) -> Reply:
         """Call the agent (see `Link`)."""
         response = await self.calls.call(params, strict=self.strict, numbered=self.numbered)
         return Reply(value=response.result, error=response.error)

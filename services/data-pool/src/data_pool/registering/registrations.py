@@ -7,8 +7,9 @@ missing one. When two write at the same time, the definition of the entry that i
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from data_pool.registering.quota import Quota
 from data_pool.registering.registrars import Registrars
 from data_pool.registering.registration import Registration, check_schemas, read_registration
 from pallas_bus.transport import kv
@@ -36,8 +37,10 @@ class Registrations:
 
     bus: Bus
     registrars: Registrars
+    quota: Quota
     table: Table[DataAgent]
     published: Table[AgentDefinition]
+    _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def register(
         self, caller: Principal, params: JsonObject, *, connects: bool, one_at_a_time: bool
@@ -48,7 +51,8 @@ class Registrations:
 
         Raises:
             InvalidRegistration: it has faults.
-            Denied: the caller may not register agents (`not_registrar`), or not this one (`not_owner`).
+            Denied: the caller may not register agents (`not_registrar`), not this one (`not_owner`), or no more of them
+                (`too_many_agents`).
             Unavailable: the broker does not answer.
         """
         self.registrars.check(caller)
@@ -60,8 +64,9 @@ class Registrations:
         wanted = _entry(caller, read, connects=connects)
         known = self.table.get(wanted.agent)
         if known is None or not _same(known, wanted):
-            await asyncio.to_thread(check_schemas, wanted.definition)
-            known = await self._store(caller, wanted)
+            await check_schemas(wanted.definition, wanted.owner)
+            async with self._storing:
+                known = await self._store(caller, wanted)
         return known, read.warnings
 
     async def _store(self, caller: Principal, wanted: DataAgent) -> DataAgent:
@@ -70,11 +75,13 @@ class Registrations:
             _check_owner(known, caller)
             if known is not None and _same(known, wanted):
                 return known
+            self.quota.check(wanted, self.table.values())
             try:
                 await kv.put(self.bus, DATA_AGENTS, wanted, after=position, agent=wanted.agent)
             except Conflict:
                 known, position = await kv.get_entry(self.bus, DATA_AGENTS, agent=wanted.agent)
                 continue
+            self.quota.stored(wanted)
             if not await self._publish(wanted.agent, *self.published.entry(f"{DATA_TEAM}.{wanted.agent}"), wanted):
                 await self.publish(wanted.agent)
             log.info(
@@ -103,6 +110,7 @@ class Registrations:
             Unavailable: the broker does not answer; the call may be repeated.
         """
         await kv.delete(self.bus, DATA_AGENTS, agent=agent)
+        self.quota.removed(agent)
         await kv.delete(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
         await kv.delete(self.bus, HEARTBEATS, agent=agent)
         # Not cancelled with the connection over which the agent is removed.

@@ -64,6 +64,7 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
             "PALLAS_TEAMS_PASSWORD": auth.accounts.service_password,
             "PALLAS_LIBRARY_URL": f"{auth.library_search_url}/mcp",
             "PALLAS_LIBRARY_SERVER": "library-search",
+            "PALLAS_OWN_REGISTRIES": plan.registry_url,
         }
 
     needs = _SERVERS | frozenset(behind)

@@ -112,6 +112,7 @@ CASES: dict[str, Case] = {
 }
 UNSEEN = {
     "rename_library",
+    "rename_team",
     "grant_role",
     "create_token",
     "create_user",

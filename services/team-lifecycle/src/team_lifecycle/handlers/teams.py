@@ -54,6 +54,19 @@ async def rotate_team(session: AsyncSession, team_id: str, *, seal: Seal) -> Dec
     return Decision(rotated, Event("team", "rotated", team_id, data), frozenset({team_key(team_id)}))
 
 
+async def rename_team(session: AsyncSession, team_id: str, name: str) -> Decision[TeamDetail]:
+    """Rename a team.
+
+    Raises:
+        NotFound: there is no such team.
+        Conflict: the team was deleted.
+    """
+    team = await _find_active(session, team_id)
+    renamed, team.name = team.name != name, name
+    shown = await _detail(session, team)
+    return Decision(shown, Event("team", "renamed", team_id, _data(team, shown.workspace_ids)) if renamed else None)
+
+
 async def replace_workspaces(
     session: AsyncSession, team_id: str, workspace_ids: Collection[str]
 ) -> Decision[Workspaces]:

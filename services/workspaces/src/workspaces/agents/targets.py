@@ -17,6 +17,7 @@ from pallas_postgres.engine import fetch
 from pallas_postgres.prepared import Prepared
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import is_own, reached
+from workspaces.registries.urls import told_apart
 from workspaces.settings import WorkspacesSettings
 from workspaces.tables import PallasInstance
 
@@ -42,7 +43,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent of a registered instance. `target` None: the instance's token cannot be read."""
+    """An agent of a registered instance. `target` None: the instance's token cannot be read.
+
+    `instance` is a name that no other instance has.
+    """
 
     instance_id: str
     instance: str
@@ -69,7 +73,9 @@ class Targets:
 
     async def all(self) -> list[Agent]:
         """All agents of all registered instances, each once."""
-        return [agent for row in await fetch(self._engine, _ALL) for agent in self._agents(row)]
+        rows = await fetch(self._engine, _ALL)
+        names = told_apart((row.id, row.name, row.registry_url) for row in rows)
+        return [agent for row in rows for agent in self._agents(row, names[row.id])]
 
     async def target_of(self, instance_id: str, server_id: str) -> Target:
         """Where an agent is, and its bearer.
@@ -92,7 +98,7 @@ class Targets:
         """
         return self._target(address.url, self._token(address.registry, address.sealed))
 
-    def _agents(self, row: Row[str, str, str, list[Any], str | None]) -> Iterator[Agent]:
+    def _agents(self, row: Row[str, str, str, list[Any], str | None], name: str) -> Iterator[Agent]:
         try:
             token, readable = self._token(row.registry_url, row.agent_token_encrypted), True
         except PallasError:
@@ -100,7 +106,7 @@ class Targets:
         stored: dict[str, Any]
         for stored in row.agents:
             target = self._target(stored["url"], token) if readable else None
-            yield Agent(row.id, row.name, stored["server_id"], stored["title"], target)
+            yield Agent(row.id, name, stored["server_id"], stored["title"], target)
 
     def _target(self, url: str, token: str | None) -> Target:
         return Target(reached(url, self._settings.origins), token)

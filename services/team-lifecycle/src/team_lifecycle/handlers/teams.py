@@ -61,10 +61,11 @@ async def rename_team(session: AsyncSession, team_id: str, name: str) -> Decisio
         NotFound: there is no such team.
         Conflict: the team was deleted.
     """
-    team = await _find_active(session, team_id)
+    team, keys = await _find_active(session, team_id), frozenset({team_key(team_id)})
     renamed, team.name = team.name != name, name
     shown = await _detail(session, team)
-    return Decision(shown, Event("team", "renamed", team_id, _data(team, shown.workspace_ids)) if renamed else None)
+    event = Event("team", "renamed", team_id, _data(team, shown.workspace_ids))
+    return Decision(shown, event if renamed else None, keys)
 
 
 async def replace_workspaces(

@@ -66,7 +66,7 @@ async def test_text_is_shown_as_it_arrives_and_a_reload_loses_nothing(show: Show
 
 
 async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("409",))
     await say(page, "Slowly")
     work = await harper.next()
     box = page.get_by_role("textbox", name="Message")
@@ -75,6 +75,8 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
     await expect(box).to_be_focused()
     await work.left.wait()
     await page.get_by_role("button", name="Retry").press("Enter")
+    await expect(page.get_by_role("dialog")).to_contain_text("A retry may do that once more.")
+    await page.get_by_role("dialog").get_by_role("button", name="Retry anyway").press("Enter")
     work = await harper.next(2)
     await expect(box).to_be_focused()
     await work.fail("The model is overloaded.", "overloaded")
@@ -89,7 +91,7 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
 
 
 async def test_the_text_so_far_of_an_answer_that_is_cancelled_or_fails_stays(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("409",))
     await say(page, "Tell me")
     await (await harper.next()).text("Owls **see")
     await expect(reply(page)).to_contain_text("Owls **see")
@@ -105,6 +107,7 @@ async def test_the_text_so_far_of_an_answer_that_is_cancelled_or_fails_stays(sho
     await expect(reply(page)).to_contain_text("Owls **see")
     await expect(reply(page)).to_contain_text("Cancelled")
     await page.get_by_role("button", name="Retry").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry anyway").click()
     work = await harper.next(2)
     await expect(reply(page)).not_to_contain_text("Owls")
     await work.text("Owls hear")

@@ -25,6 +25,8 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.turns import Step
 from workspaces.tables import ChatMessage, Conversation, Workspace
+from workspaces.turns.again import Again
+from workspaces.turns.broker import Broker
 
 
 @pytest.fixture
@@ -199,6 +201,19 @@ async def test_tools_with_effects_are_called_again_only_if_that_is_confirmed(sta
     await stage.ended((await stage.again(old, confirmed=True))["turn_id"])
     safe = await stage.turn("sure", "effect", file=str(go))
     await stage.ended((await stage.again(safe))["turn_id"])
+
+
+async def test_the_log_says_whether_a_retry_may_repeat_an_effect(stage: Stage, tmp_path: Path) -> None:
+    await stage.worker()
+    (tmp_path / "go").touch()
+    turns = [await stage.turn(agent, "effect", file=str(tmp_path / "go")) for agent in ("bench", "sure")]
+    turns.append(await stage.turn("plain", message="hello"))
+    broker = Broker()
+    again = Again(broker)
+    assert await again.repeats(turns[0].turn_id) is None, "the broker is away"
+    with broker.using(stage.bus):
+        assert [await again.repeats(turn.turn_id) for turn in turns] == [True, False, False]
+        assert await again.repeats("unknown") is None
 
 
 async def test_what_cannot_be_executed_again_is_refused_with_the_reason(stage: Stage) -> None:

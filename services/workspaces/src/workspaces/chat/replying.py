@@ -127,6 +127,8 @@ class Replying:
                 log.info("the agent was not reached", extra={"reply": claim.reply_id, "reason": error.code})
                 await held.voice.on_progress(Progress(0, None, _TRYING))
                 if not await tries.again(LOST_SECONDS if called else UNSENT_SECONDS):
+                    if called and error.code == "unreachable":  # now, but an earlier try has arrived
+                        raise CallFailed(str(error), code="connection_lost", lost=True) from error
                     raise
             else:
                 busy = answer.failed and answer.code == "busy"

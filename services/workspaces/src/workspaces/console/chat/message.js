@@ -1,8 +1,9 @@
 // One message of the transcript.
 import { html } from "../lib.js";
-import { post, path } from "../api.js";
+import { ApiError, post, path } from "../api.js";
 import { session } from "../state.js";
 import { Button, Copy, Icon } from "../parts/basic.js";
+import { confirm } from "../parts/dialog.js";
 import { useWork } from "../parts/load.js";
 import { Blocks, Markdown } from "../parts/markdown.js";
 import { Clock } from "../parts/time.js";
@@ -60,13 +61,20 @@ const Failure = ({ view }) => html`<div class="failure" role="group" aria-label=
 /** @param {{text: import("./streamed.js").Streamed}} props */
 const Arriving = ({ text }) => text.parts.value.length > 0 && html`<${Blocks} parts=${text.parts.value} />`;
 
+const MAYBE_DONE = "The agent may already have done what it was asked, or a part of it. A retry may do that once more.";
+
 /** @param {{view: MessageView, agents: import("./agents.js").Agents}} props */
 function Actions({ view, agents }) {
   const other = agents.agent.value;
   const broken = view.status !== "answered";
   const elsewhere = other && keyOf(other) !== keyOfReply(view) ? other : null;
   const { busy, run } = useWork();
-  const retry = (/** @type {object} */ target) => void run(() => post(path`/messages/${view.id}/retry`, target), failed);
+  /** @param {object} target @returns {Promise<unknown>} */
+  const send = (target) => post(path`/messages/${view.id}/retry`, target);
+  const retry = (/** @type {object} */ target) => void run(() => send(target), (error) =>
+    error instanceof ApiError && error.code === "needs_confirmation"
+      ? confirm({ title: "Retry?", text: MAYBE_DONE, action: "Retry anyway", danger: true, act: () => send({ ...target, confirmed: true }) })
+      : failed(error));
   const retryElsewhere = () => retry({ agent_instance_id: elsewhere?.instance_id, agent_server_id: elsewhere?.server_id });
   return html`<footer class=${broken ? "actions stay" : "actions"}>
     ${broken && html`<${Button} small icon="rotate-cw" busy=${busy} onClick=${() => retry({})}>Retry<//>`}

@@ -82,6 +82,8 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
     await work.fail("The model is overloaded.", "overloaded")
     failure = reply(page).get_by_role("group", name="Why there is no answer")
     await expect(failure).to_contain_text("The model is overloaded.")
+    await expect(failure.get_by_text("overloaded", exact=True)).to_be_hidden()
+    await failure.get_by_text("Details").click()
     await expect(failure.get_by_text("overloaded", exact=True)).to_be_visible()
     await expect(page.get_by_role("status").get_by_text("failed: The model is overloaded.")).to_have_count(1)
     await page.get_by_role("button", name="Retry").click()

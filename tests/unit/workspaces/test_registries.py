@@ -37,6 +37,8 @@ LARGEST = 4 * 96 * 1024
         ("http://puck.incus/teams/demo/.well-known/mcp/server.json", "http://puck.incus/teams/demo"),
         ("http://puck.incus/.well-known/mcp/server.json/", "http://puck.incus"),
         ("http://[::1]:23030/", "http://[::1]:23030"),
+        ("puck.incus:23030", "http://puck.incus:23030"),
+        (" 127.0.0.1:23030/teams/demo ", "http://127.0.0.1:23030/teams/demo"),
         ("http://bücher.example", "http://xn--bcher-kva.example"),
     ],
 )

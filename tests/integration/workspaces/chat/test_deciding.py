@@ -105,6 +105,20 @@ async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk
     assert (refused.status_code, refused.json()["code"]) == (409, "not_failed")
 
 
+async def test_why_an_agent_failed_is_told_without_codes_and_ids(talk: Talk, harper: Agent) -> None:
+    said = {
+        "model_failed: the model 'x' failed: Overloaded": "The model 'x' failed: Overloaded.",
+        "model_failed: ": "The agent failed and did not say why.",
+        "Just: so!": "Just: so!",
+    }
+    for number, (text, shown) in enumerate(said.items(), 1):
+        async with talk.following() as stream:
+            sent = await talk.send()
+            await (await harper.next(number)).fail(text, "model_failed")
+            failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
+            assert (failed["error_code"], failed["error"]) == ("model_failed", shown)
+
+
 @pytest.mark.parametrize(
     ("code", "asks"),
     [("worker_lost", True), ("turn_timeout", True), ("internal", True), ("tool_error", False), ("busy_model", False)],

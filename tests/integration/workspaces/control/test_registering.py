@@ -136,7 +136,6 @@ async def test_nobody_there_is_a_clear_sentence(world: World) -> None:
     ("url", "says"),
     [
         ("ftp://puck.incus", "http:// or https://"),
-        ("puck.incus:23030", "http:// or https://"),
         ("http://user:secret@puck.incus", "name or password"),
         ("http://puck.incus/?a=b", "query or fragment"),
         ("http://puck.incus/#a", "query or fragment"),

@@ -25,6 +25,8 @@ def normal_url(given: str) -> str:
         Rejected: it is no http(s) address, or it has credentials, a query or a fragment (`field`).
     """
     text = given.strip()
+    if text and "://" not in text:
+        text = f"http://{text}"  # as people type it
     if not text or len(text) > LONGEST_URL or not text.isprintable() or " " in text:
         raise _bad(f"must be an http(s) address of at most {LONGEST_URL} characters")
     try:

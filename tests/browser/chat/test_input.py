@@ -186,10 +186,9 @@ async def test_code_is_copied_where_the_page_came_by_plain_http_from_another_hos
     async with a_browser("--host-resolver-rules=MAP pallas.test 127.0.0.1") as browser:
         page = await browser.new_page()
         base = lab.base.replace("127.0.0.1", "pallas.test")
-        await page.request.post(f"{lab.base}{API}/login", data={"password": PASSWORD})
-        [cookie] = [each for each in await page.context.cookies() if "pallas_session" in each.get("name", "")]
-        await page.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": base}])
-        await page.goto(f"{base}/workspaces/ws")
+        await page.goto(f"{base}/login?next=/workspaces/ws")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.keyboard.press("Enter")
         await say(page, "Code")
         await (await harper.next()).answer("```\nowl = 1\n```")
         assert await page.evaluate("navigator.clipboard === undefined")

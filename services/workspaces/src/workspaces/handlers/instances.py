@@ -96,7 +96,7 @@ async def _insert(
 async def _free_name(session: AsyncSession, name: str, base: str) -> str:
     """The name, with the address behind it if another instance has it."""
     others = await session.execute(select(PallasInstance.id, PallasInstance.name, PallasInstance.registry_url))
-    return told_apart([*map(tuple, others), ("", name, base)])[""]
+    return told_apart([*((other, given, url) for other, given, url in others), ("", name, base)])[""]
 
 
 async def change_instance(

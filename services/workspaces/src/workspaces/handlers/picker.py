@@ -28,7 +28,7 @@ async def pick(control: Control, workspace_id: str) -> Picker:
     async with reading(control.engine) as session:
         if await session.get(Workspace, workspace_id) is None:
             raise no_workspace(workspace_id)
-        rows = [tuple(row) for row in await session.execute(found)]
+        rows = [(one, name, base) for one, name, base in await session.execute(found)]
         attached = select(Assignment.workspace_id).where(Assignment.workspace_id == workspace_id).limit(1)
         any_team = await session.scalar(attached) is not None
     if not rows:

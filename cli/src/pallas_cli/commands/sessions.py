@@ -28,6 +28,19 @@ def list_sessions(
 
 
 @app.command()
+def show(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session, as `list` shows it.")],
+    url: ConsoleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Show one session."""
+    from pallas_cli.workspaces.sessions import show_session
+
+    run_at_console(url, data, partial(show_session, given=session, as_json=as_json))
+
+
+@app.command()
 def delete(
     session: Annotated[
         str | None, typer.Argument(metavar="SESSION", help="Id of the session, as `list` shows it. [default: all]")

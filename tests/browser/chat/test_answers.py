@@ -38,6 +38,19 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(reply(page)).to_contain_text("The agent answered without text.")
 
 
+async def test_formulas_are_shown_as_written_and_footnotes_keep_their_text(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Rates")
+    text = "It is $a*b*c_i$, for $5 and $10.\n\n$$\nx_1 *y* z\n$$\n\n"
+    text += "A note[^1], another[^b].\n\n[^1]: Smith2020\n[^b]: See **this**."
+    await (await harper.next()).answer(text)
+    await expect(reply(page).locator(".md code")).to_have_text(["a*b*c_i", "x_1 *y* z"])
+    await expect(reply(page)).to_contain_text("for $5 and $10.")
+    await expect(reply(page).locator(".md sup")).to_have_text(["1", "b", "1", "b"])
+    await expect(reply(page)).to_contain_text("1 Smith2020")
+    await expect(reply(page).locator(".md strong")).to_have_text("this")
+
+
 @pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])
 async def test_text_that_is_too_hard_for_markdown_is_shown_as_it_is(show: Show, harper: Agent, hard: str) -> None:
     page = await show()

@@ -27,21 +27,19 @@ LIVES = timedelta(days=30)
 PROLONGED_EVERY = timedelta(days=1)
 NOTED_EVERY = timedelta(minutes=1)
 """How exactly it is known when a session was used last."""
-CLAIMED_WITHIN = timedelta(minutes=1)
+TOLD_WITHIN = timedelta(minutes=1)
 LINK_LIVES = timedelta(minutes=10)
 _FOUND = Prepared(
     select(Session.digest, Session.account, Session.csrf, Session.expires_at, Session.used_at).where(
         Session.digest == bindparam("of"), Session.password == bindparam("under"), Session.expires_at > func.now()
     )
 )
-_USED = (
+_USED = Prepared(
     update(Session)
     .where(Session.digest == bindparam("of"))
     .values(expires_at=bindparam("until"), used_at=func.now())
     .returning(Session.digest)
 )
-_LONGER = Prepared(_USED)
-_CLAIMED = Prepared(_USED.where(Session.used_at.is_(None), Session.created_at > bindparam("since")))
 _LONGEST = 200
 _LONGEST_BROWSER = 300
 _RETRY_SECONDS = 2.0
@@ -56,6 +54,11 @@ class LoggedIn:
     csrf: str
     expires_at: datetime = field(default_factory=lambda: utc_now() + LIVES)
     used_at: datetime | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `csrf` may be told to whoever has the cookie: right after the login, while nobody has used it."""
+        return self.used_at is None and utc_now() < self.expires_at - LIVES + TOLD_WITHIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +112,7 @@ class Sessions:
         now = utc_now()
         noted = session.used_at is not None and session.used_at > now - NOTED_EVERY
         if not noted or session.expires_at < now + LIVES - PROLONGED_EVERY:
-            await fetch(self._engine, _LONGER, {"of": session.digest, "until": now + LIVES})
-
-    async def claim(self, session: LoggedIn) -> bool:
-        """Whether a request that has only the cookie may be told `csrf`: the first one right after the login."""
-        now = utc_now()
-        values = {"of": session.digest, "until": now + LIVES, "since": now - CLAIMED_WITHIN}
-        return session.used_at is None and bool(await fetch(self._engine, _CLAIMED, values))
+            await fetch(self._engine, _USED, {"of": session.digest, "until": now + LIVES})
 
     async def living(self) -> Sequence[Session]:
         """All sessions, the one that was used last first."""

@@ -78,26 +78,25 @@ class Admission:
             return refused
         if hmac.compare_digest(request.headers.get(CSRF, "").encode(), session.csrf.encode()):
             await self._access.sessions.used(session)
-        elif not await self._needs_no_token(request.scope, session):
+        elif not _needs_no_token(request.scope, session):
             log.warning("refused a request without the CSRF token", extra={"address": nobody.address})
             if request.scope["method"] in SAFE:
                 return unauthorized()
             return problem(403, "the CSRF token is missing or wrong: load the page again", "bad_csrf")
         return Admitted({"who": replace(nobody, account=session.account), "session": session}, limit_of(request.scope))
 
-    async def _needs_no_token(self, scope: Scope, session: LoggedIn) -> bool:
-        """Whether the cookie is enough: for pictures, and once for a page that was loaded after the login."""
-        if scope["method"] not in SAFE:
-            return False
-        if scope["path"] == SESSION:
-            return await self._access.sessions.claim(session)
-        return _PICTURES.fullmatch(scope["path"]) is not None
-
     def _refuse_other_sites(self, request: HTTPConnection, nobody: Who) -> Response | None:
         if request.scope["method"] in SAFE or not is_cross_site(request.headers, self._settings.public_url):
             return None
         log.warning("refused a request from a page of another site", extra={"address": nobody.address})
         return problem(403, "the request comes from a page of another site", "cross_site")
+
+
+def _needs_no_token(scope: Scope, session: LoggedIn) -> bool:
+    """Whether the cookie is enough: for pictures, and for a page that is loaded right after the login."""
+    path = scope["path"]
+    told = path == SESSION and session.is_new
+    return scope["method"] in SAFE and (told or _PICTURES.fullmatch(path) is not None)
 
 
 def cookie_name(request: HTTPConnection) -> str:

@@ -10,6 +10,8 @@ from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
 from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, Registry, entry
 
+from workspaces.handlers import instances
+
 ACTIONS = ("refresh", "reveal", "rotate", "provision", "check")
 
 
@@ -271,6 +273,13 @@ async def test_instances_are_renamed_and_get_tokens(world: World) -> None:
     assert picker["agents"][0]["label"].startswith("Briareos › ")
     removed = await world.http.patch(f"{API}/pallas/{instance}", json={"agent_token": ""})
     assert removed.json()["has_agent_token"] is False
+
+
+async def test_there_are_no_more_instances_than_are_allowed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.register()
+    monkeypatch.setattr(instances, "MOST_INSTANCES", 1)
+    refused = await world.http.post(f"{API}/pallas", json={"registry_url": f"{world.registry.base}/teams/more"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "too_many")
 
 
 async def test_a_name_that_mnemosyne_does_not_take_is_told(world: World) -> None:

@@ -22,6 +22,9 @@ from workspaces.registries.refresh import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name, told_apart
 from workspaces.tables import WORKSPACE_IDS, Assignment, PallasInstance, RetiredTeam
 
+MOST_INSTANCES = 1_000
+"""The agents of each are read into memory, and checked all the time."""
+
 
 async def list_instances(control: Control, *only: str) -> list[InstanceView]:
     """All instances by name, or only these."""
@@ -49,7 +52,7 @@ async def register(
     team that Mnemosyne has already.
 
     Raises:
-        Conflict: the address is that of another instance, or the id is or was.
+        Conflict: the address is that of another instance, the id is or was, or there are too many (`too_many`).
         Rejected: the address is bad, or what it has is no document of a registry (`field`).
         RegistryUnreachable: it does not answer.
     """
@@ -77,6 +80,8 @@ async def _insert(
         return Decision((known, False))
     if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
         raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
+    if (await session.scalar(select(func.count()).select_from(PallasInstance)) or 0) >= MOST_INSTANCES:
+        raise Conflict(f"there are {MOST_INSTANCES} instances already: delete one first", code="too_many")
     instance_id = wanted or str(uuid.uuid4())
     name = given or await _free_name(session, suggested_name(base, listing.namespace), base)
     row = insert(PallasInstance).values(

@@ -1,5 +1,5 @@
 // One message of the transcript.
-import { html } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { ApiError, post, path } from "../api.js";
 import { session } from "../state.js";
 import { Button, Copy, Icon } from "../parts/basic.js";
@@ -58,9 +58,12 @@ function Reply({ item, view, agents }) {
 const keyOfReply = (view) => keyOf({ instance_id: view.agent_instance_id ?? "", server_id: view.agent_server_id ?? "" });
 
 /** @param {{view: MessageView}} props */
-const Failure = ({ view }) => html`<div class="failure" role="group" aria-label="Why there is no answer"><${Icon} name="circle-alert" />
-  <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>
-    ${view.error_code && html`<details><summary>Details</summary><code class="tag">${view.error_code}</code></details>`}</div></div>`;
+function Failure({ view }) {
+  const [whole, setWhole] = useState(false);
+  const code = whole ? html`<code class="tag">${view.error_code}</code>` : html`<${Button} small kind="quiet" onClick=${() => setWhole(true)}>Details<//>`;
+  return html`<div class="failure" role="group" aria-label="Why there is no answer"><${Icon} name="circle-alert" />
+    <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>${view.error_code && code}</div></div>`;
+}
 
 /** @param {{text: import("./streamed.js").Streamed}} props */
 const Arriving = ({ text }) => text.parts.value.length > 0 && html`<${Blocks} parts=${text.parts.value} />`;

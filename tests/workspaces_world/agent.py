@@ -7,7 +7,7 @@ really done.
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, override
@@ -74,9 +74,10 @@ class Work:
         """Begin with the text anew."""
         await self.progress("text restarted")
 
-    async def answer(self, text: str) -> None:
-        """End with this answer."""
-        await self._end(_result(text, {TURN_META: f"turn-{self.key}"}))
+    async def answer(self, text: str, *images: tuple[str, str]) -> None:
+        """End with this answer; `images` are their types and their base64."""
+        more = [{"type": "image", "mimeType": kind, "data": data} for kind, data in images]
+        await self._end(_result(text, {TURN_META: f"turn-{self.key}"}, more))
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""
@@ -227,8 +228,10 @@ def _round_of(params: types.CallToolRequestParams) -> int:
     return int((params.request_state or "/0").rpartition("/")[2])
 
 
-def _result(text: str, meta: dict[str, Any] | None = None, *, failed: bool = False) -> types.CallToolResult:
-    content = [{"type": "text", "text": text}]
+def _result(
+    text: str, meta: dict[str, Any] | None = None, more: Sequence[Any] = (), *, failed: bool = False
+) -> types.CallToolResult:
+    content = [{"type": "text", "text": text}, *more]
     return types.CallToolResult.model_validate({"content": content, "isError": failed, "_meta": meta})
 
 

@@ -28,6 +28,7 @@ from pallas_cli.commands import (
     keys,
     libraries,
     pipelines,
+    sessions,
     shards,
     teams,
     tokens,
@@ -75,6 +76,7 @@ commands.add_typer(teams.app, name="teams")
 commands.add_typer(keys.app, name="keys")
 commands.add_typer(workspaces.app, name="workspaces")
 commands.add_typer(instances.app, name="instances")
+commands.add_typer(sessions.app, name="sessions")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
 commands.add_typer(shards.app, name="shards")

@@ -202,3 +202,15 @@ async def test_pages_have_no_barriers_and_fit_their_window(
 
 
 pytestmark = pytest.mark.timeout(60)
+
+
+async def test_sessions_are_shown_and_ended(show: Show, world: World) -> None:
+    page = await show("/settings")
+    rows = page.get_by_role("table", name="Sessions").get_by_role("row")
+    await expect(rows.filter(has_text="This one")).to_contain_text("Chrome")
+    await page.get_by_role("button", name="End all others").click()
+    await page.get_by_role("dialog").get_by_role("button", name="End").click()
+    await expect(rows).to_have_count(2)
+    assert await violations(page) == []
+    listed = (await world.http.get(f"{API}/sessions")).json()["sessions"]
+    assert len(listed) == 1

@@ -27,7 +27,8 @@ async def test_without_teams_the_sentence_of_the_contract_leads_to_the_settings(
     await expect(sentence).to_have_text(NO_TEAMS)
     await expect(page.get_by_role("textbox", name="Message")).to_be_disabled()
     await sentence.get_by_role("link", name="workspace settings → Attached Teams").click()
-    await expect(page).to_have_url(f"{lab.base}/workspaces/ws/settings")
+    await expect(page).to_have_url(f"{lab.base}/workspaces/ws/settings#attached-teams")
+    await expect(page.locator("#attached-teams")).to_be_in_viewport()
 
 
 @requirement("A-10.2.2", "A-10.3.2")

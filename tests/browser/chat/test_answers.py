@@ -38,6 +38,19 @@ async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(sh
     await expect(reply(page)).to_contain_text("The agent answered without text.")
 
 
+async def test_formulas_are_shown_as_written_and_footnotes_keep_their_text(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Rates")
+    text = "It is $a*b*c_i$, for $5 and $10.\n\n$$\nx_1 *y* z\n$$\n\n"
+    text += "A note[^1], another[^b].\n\n[^1]: Smith2020\n[^b]: See **this**."
+    await (await harper.next()).answer(text)
+    await expect(reply(page).locator(".md code")).to_have_text(["a*b*c_i", "x_1 *y* z"])
+    await expect(reply(page)).to_contain_text("for $5 and $10.")
+    await expect(reply(page).locator(".md sup")).to_have_text(["1", "b", "1", "b"])
+    await expect(reply(page)).to_contain_text("1 Smith2020")
+    await expect(reply(page).locator(".md strong")).to_have_text("this")
+
+
 @pytest.mark.parametrize("hard", ["> " * 20_000, f"a{' ' * 1_000_000}b"], ids=["deep", "wide"])
 async def test_text_that_is_too_hard_for_markdown_is_shown_as_it_is(show: Show, harper: Agent, hard: str) -> None:
     page = await show()
@@ -66,7 +79,7 @@ async def test_text_is_shown_as_it_arrives_and_a_reload_loses_nothing(show: Show
 
 
 async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("409",))
     await say(page, "Slowly")
     work = await harper.next()
     box = page.get_by_role("textbox", name="Message")
@@ -75,11 +88,15 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
     await expect(box).to_be_focused()
     await work.left.wait()
     await page.get_by_role("button", name="Retry").press("Enter")
+    await expect(page.get_by_role("dialog")).to_contain_text("A retry may do that once more.")
+    await page.get_by_role("dialog").get_by_role("button", name="Retry anyway").press("Enter")
     work = await harper.next(2)
     await expect(box).to_be_focused()
     await work.fail("The model is overloaded.", "overloaded")
     failure = reply(page).get_by_role("group", name="Why there is no answer")
     await expect(failure).to_contain_text("The model is overloaded.")
+    await expect(failure.get_by_text("overloaded", exact=True)).to_be_hidden()
+    await failure.get_by_text("Details").click()
     await expect(failure.get_by_text("overloaded", exact=True)).to_be_visible()
     await expect(page.get_by_role("status").get_by_text("failed: The model is overloaded.")).to_have_count(1)
     await page.get_by_role("button", name="Retry").click()
@@ -89,7 +106,7 @@ async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Ag
 
 
 async def test_the_text_so_far_of_an_answer_that_is_cancelled_or_fails_stays(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("409",))
     await say(page, "Tell me")
     await (await harper.next()).text("Owls **see")
     await expect(reply(page)).to_contain_text("Owls **see")
@@ -105,6 +122,7 @@ async def test_the_text_so_far_of_an_answer_that_is_cancelled_or_fails_stays(sho
     await expect(reply(page)).to_contain_text("Owls **see")
     await expect(reply(page)).to_contain_text("Cancelled")
     await page.get_by_role("button", name="Retry").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry anyway").click()
     work = await harper.next(2)
     await expect(reply(page)).not_to_contain_text("Owls")
     await work.text("Owls hear")

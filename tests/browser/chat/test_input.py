@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Page, Route, expect
 from sqlalchemy import insert, text
 from tests.browser.chat.talking import reply, say
-from tests.browser.pages import Show
+from tests.browser.pages import Show, a_browser
 from tests.integration.workspaces.chat.talk import attach, begin
-from tests.integration.workspaces.lab import API, Lab
+from tests.integration.workspaces.lab import API, PASSWORD, Lab
 from tests.workspaces_world.agent import Agent
 
 from workspaces.tables import ChatMessage
@@ -162,6 +162,38 @@ async def test_images_are_shown_before_and_after_they_are_sent(show: Show, harpe
     await expect(picture).to_be_visible()
     await expect(picture).to_have_attribute("src", re.compile("^/api/v1/images/"))
     assert await picture.evaluate("async image => { await image.decode(); return image.naturalWidth }") == 1
+
+
+async def test_images_of_a_draft_stay_with_it(show: Show) -> None:
+    page = await show()
+    await page.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+    await page.get_by_role("link", name="Health").click()
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    await page.go_back()
+    await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+
+
+async def test_images_of_an_answer_are_shown(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Draw")
+    await (await harper.next()).answer("", ("image/png", base64.b64encode(PNG).decode()))
+    await expect(reply(page).get_by_role("img")).to_have_js_property("naturalWidth", 1)
+    await expect(reply(page)).not_to_contain_text("without text")
+
+
+async def test_code_is_copied_where_the_page_came_by_plain_http_from_another_host(lab: Lab, harper: Agent) -> None:
+    async with a_browser("--host-resolver-rules=MAP pallas.test 127.0.0.1") as browser:
+        page = await browser.new_page()
+        base = lab.base.replace("127.0.0.1", "pallas.test")
+        await page.goto(f"{base}/login?next=/workspaces/ws")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.keyboard.press("Enter")
+        await say(page, "Code")
+        await (await harper.next()).answer("```\nowl = 1\n```")
+        assert await page.evaluate("navigator.clipboard === undefined")
+        await page.locator(".copy-code").click()
+        await expect(page.locator(".copy-code")).to_have_text("Copied")
 
 
 async def test_what_agents_write_cannot_act_in_the_page(show: Show, harper: Agent) -> None:

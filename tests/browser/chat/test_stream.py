@@ -4,6 +4,7 @@ import asyncio
 import re
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.browser.chat.talking import reply, say
@@ -95,7 +96,8 @@ async def test_a_hidden_tab_does_not_show_the_text_of_an_earlier_attempt(show: S
     conversation = urlsplit(page.url).path.rpartition("/")[2]
     last = (await lab.browser.get(f"{API}/conversations/{conversation}")).json()["messages"][-1]
     for decision in ("retry", "cancel"):
-        assert (await lab.browser.post(f"{API}/messages/{last['id']}/{decision}", json={})).is_success
+        body = {"confirmed": True} if decision == "retry" else {}
+        assert (await lab.browser.post(f"{API}/messages/{last['id']}/{decision}", json=body)).is_success
     await hide(page, False)
     await expect(reply(page)).not_to_contain_text("Owls see")
     await expect(reply(page)).to_contain_text("Cancelled")
@@ -112,6 +114,34 @@ async def test_who_is_logged_out_comes_back_to_where_they_were(show: Show, lab: 
     await page.get_by_label("Password").fill(PASSWORD)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    ["/%09/evil.example", "//evil.example", "/%5Cevil.example", "/.//evil.example", "https://evil.example", "/login"],
+)
+async def test_a_login_leads_to_no_other_site(lab: Lab, open_page: OpenPage, elsewhere: str) -> None:
+    page = await open_page(f"{lab.base}/login?next={elsewhere}", allowed=("401",))
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
+    assert page.url == f"{lab.base}/"
+
+
+async def test_a_login_holds_in_other_tabs_and_is_worth_nothing_to_another_port_of_the_host(
+    show: Show, lab: Lab
+) -> None:
+    page = await show("/health")
+    await page.context.add_cookies([{"name": "pallas_session", "value": "of-another-console", "url": lab.base}])
+    other = await page.context.new_page()
+    await other.goto(f"{lab.base}/health")
+    await expect(other.get_by_role("heading", name="Health")).to_be_visible()
+    kept = {each["name"]: each["value"] for each in await page.context.cookies() if "name" in each and "value" in each}
+    async with httpx.AsyncClient(base_url=lab.base, cookies=kept, trust_env=False, verify=False) as thief:
+        refused = [await thief.get(f"{API}{path}") for path in ("/session", "/workspaces", "/events")]
+    assert [answer.status_code for answer in refused] == [401, 401, 401]
+    await other.reload()
+    await expect(other.get_by_role("heading", name="Health")).to_be_visible()
 
 
 async def test_whose_session_ends_is_told_so_and_keeps_the_draft(show: Show) -> None:

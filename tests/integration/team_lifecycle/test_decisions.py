@@ -119,6 +119,7 @@ def role(chance: random.Random) -> Role:
 HANDLERS: dict[str, Draw] = {
     "create_team": lambda c, _, s: teams.create_team(s, c.choice(TEAMS), "New", seal=SEAL),
     "delete_team": lambda c, _, s: teams.delete_team(s, c.choice(TEAMS)),
+    "rename_team": lambda c, _, s: teams.rename_team(s, c.choice(TEAMS), c.choice(["Kottos", "New"])),
     "rotate_team": lambda c, _, s: teams.rotate_team(s, c.choice(TEAMS), seal=SEAL),
     "replace_workspaces": lambda c, _, s: teams.replace_workspaces(s, c.choice(TEAMS), some(c, WORKSPACES)),
     "create_user": lambda c, _, s: users.create_user(s, c.choice([*USERS, "new"])),

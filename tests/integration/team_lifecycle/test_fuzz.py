@@ -24,7 +24,7 @@ CHECKS = [
     ("specs.openapi.checks", "status_code_conformance"),
     ("specs.openapi.checks", "response_schema_conformance"),
 ]
-OPERATIONS = 35
+OPERATIONS = 37
 TRIES = 3
 """Calls that follow one that was to be made again."""
 

@@ -83,6 +83,7 @@ CASES: dict[str, Case] = {
         team_key(NEW_TEAM),
     ),
     "delete_team": lambda _: (partial(teams.delete_team, team_id=TEAM), team_key(TEAM)),
+    "rename_team": lambda _: (partial(teams.rename_team, team_id=TEAM, name="New"), team_key(TEAM)),
     "rotate_team": lambda _: (partial(teams.rotate_team, team_id=TEAM, seal=SEAL), team_key(TEAM)),
     "replace_workspaces": lambda _: (
         partial(teams.replace_workspaces, team_id=TEAM, workspace_ids=[]),

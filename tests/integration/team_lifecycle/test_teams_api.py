@@ -50,6 +50,17 @@ async def test_a_repeated_create_returns_the_team_without_a_jwt_and_changes_noth
     assert shown.json()["active_jti"] == claims_of(token)["jti"]
 
 
+@requirement("A-4.1.8")
+async def test_a_team_is_renamed_and_keeps_its_jwt(lifecycle: Lifecycle) -> None:
+    team_id, token = await lifecycle.team("Kottos")
+    renamed = await lifecycle.daedalus.put(f"{TEAMS}{team_id}/name/", json={"name": "Briareos"})
+    shown = (await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")).json()
+    assert (renamed.status_code, renamed.json()) == (200, shown)
+    assert (shown["name"], shown["active_jti"]) == ("Briareos", claims_of(token)["jti"])
+    await lifecycle.daedalus.delete(f"{TEAMS}{team_id}/")
+    assert (await lifecycle.daedalus.put(f"{TEAMS}{team_id}/name/", json={"name": "x"})).status_code == 409
+
+
 @requirement("A-4.1.9")
 async def test_a_team_has_a_name_of_at_most_200_characters_and_times_of_creation_and_change(
     lifecycle: Lifecycle, postgres: PostgresServer

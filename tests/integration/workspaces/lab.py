@@ -75,6 +75,19 @@ def client_of(base: str, auth: tuple[str, str] | None = None) -> httpx.AsyncClie
     return httpx.AsyncClient(base_url=base, auth=auth, trust_env=False, verify=False, timeout=30)
 
 
+def session_cookie(client: httpx.AsyncClient) -> tuple[str, str]:
+    """Name and token of the cookie with which a client is logged in."""
+    [(name, token)] = [each for each in client.cookies.items() if each[0].startswith("pallas_session")]
+    return name, token
+
+
+def headers_of(client: httpx.AsyncClient) -> str:
+    """The headers with which a client is logged in, as they are sent."""
+    name, token = session_cookie(client)
+    host = client.base_url.netloc.decode()
+    return f"host: {host}\r\ncookie: {name}={token}\r\nx-csrf-token: {client.headers['x-csrf-token']}\r\n"
+
+
 async def log_in(client: httpx.AsyncClient, **credentials: str) -> httpx.Response:
     """Log a client in, by the password if nothing else is given. From then on it sends its CSRF token."""
     answer = await client.post(f"{API}/login", json=credentials or {"password": PASSWORD})

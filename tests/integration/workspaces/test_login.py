@@ -3,13 +3,17 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 
 import httpx
 import pytest
-from tests.integration.workspaces.lab import API, PASSWORD, Lab, a_workspaces, client_of, log_in
+from argon2 import PasswordHasher
+from tests.integration.workspaces.lab import API, PASSWORD, Lab, a_workspaces, client_of, log_in, session_cookie
 from tests.postgres import PostgresServer
 
-COOKIE = "pallas_session"
+from workspaces.access import sessions
+
+PICTURES = (f"{API}/images/", f"{API}/icons/")
 
 
 @pytest.fixture
@@ -42,26 +46,26 @@ async def test_behind_tls_the_cookie_is_sent_over_tls_only(database: str) -> Non
 
 async def test_each_login_is_a_new_session_and_ends_the_one_before(client: httpx.AsyncClient) -> None:
     await log_in(client)
-    old = client.cookies[COOKIE]
+    name, old = session_cookie(client)
     await log_in(client)
-    assert client.cookies[COOKIE] != old
+    assert session_cookie(client)[1] != old
     client.cookies.clear()
-    client.cookies.set(COOKIE, old)
+    client.cookies.set(name, old)
     assert code_of(await client.get(f"{API}/session")) == (401, "unauthorized")
 
 
 async def test_a_cookie_that_was_planted_does_not_become_a_session(client: httpx.AsyncClient) -> None:
-    client.cookies.set(COOKIE, "planted")
+    client.cookies.set(f"pallas_session_{client.base_url.port}", "planted")
     answer = await log_in(client)
     assert "planted" not in answer.headers["set-cookie"]
 
 
 async def test_after_a_logout_the_cookie_is_worth_nothing(client: httpx.AsyncClient) -> None:
     await log_in(client)
-    token = client.cookies[COOKIE]
+    name, token = session_cookie(client)
     assert (await client.post(f"{API}/logout")).status_code == 204
-    assert COOKIE not in client.cookies
-    client.cookies.set(COOKIE, token)
+    assert name not in client.cookies
+    client.cookies.set(name, token)
     assert code_of(await client.get(f"{API}/session")) == (401, "unauthorized")
 
 
@@ -112,8 +116,87 @@ async def test_only_digests_of_tokens_are_stored(own_lab: Lab, postgres: Postgre
     stored = str(
         await postgres.say("select s::text, l::text from sessions s, login_links l", own_lab.settings["postgres_url"])
     )
-    assert own_lab.browser.cookies[COOKIE] not in stored
+    assert session_cookie(own_lab.browser)[1] not in stored
     assert link.partition("once=")[2] not in stored
+
+
+async def test_consoles_at_two_ports_of_a_host_keep_their_sessions_apart(lab: Lab, client: httpx.AsyncClient) -> None:
+    names = [
+        (await client.post(f"{API}/login", json={"password": PASSWORD}, headers={"host": host})).headers["set-cookie"]
+        for host in ("pallas.test:8001", "pallas.test:8002", "pallas.test", "[::1]:8003", "pallas.test:x")
+    ]
+    names = [name.partition("=")[0].removeprefix("pallas_session") for name in names]
+    assert names == ["_8001", "_8002", "", "_8003", ""]
+
+
+async def test_whoever_has_only_the_cookie_gets_nothing_but_pictures(lab: Lab) -> None:
+    async with client_of(lab.base) as thief:
+        thief.cookies.set(*session_cookie(lab.browser))
+        asked = [path for method, path in await routes_of(lab) if method == "get"]
+        assert f"{API}/session" in asked
+        refused = {path: code_of(await thief.get(path)) for path in asked if not path.startswith(PICTURES)}
+        assert set(refused.values()) == {(401, "unauthorized")}, refused
+        assert [code_of(await thief.get(path))[0] for path in asked if path.startswith(PICTURES)] == [422, 422]
+        assert (await thief.get(f"{API}/events", headers={"x-csrf-token": "wrong"})).status_code == 401
+
+
+async def test_a_page_that_is_loaded_after_a_login_is_told_the_token_until_it_is_used(lab: Lab) -> None:
+    async with client_of(lab.base) as login, client_of(lab.base) as page:
+        begun = await login.post(f"{API}/login", json={"password": PASSWORD})
+        page.cookies.set(*session_cookie(login))
+        for _ in range(2):  # the first answer may be lost by a reload
+            assert (await page.get(f"{API}/session")).json() == begun.json()
+        assert (await page.get(f"{API}/workspaces")).status_code == 401
+        used = await page.get(f"{API}/workspaces", headers={"x-csrf-token": begun.json()["csrf"]})
+        assert used.status_code == 200
+        assert code_of(await page.get(f"{API}/session")) == (401, "unauthorized")
+
+
+async def test_a_token_that_nobody_has_used_is_not_told_later(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "TOLD_WITHIN", timedelta(0))
+    async with client_of(lab.base) as page:
+        await page.post(f"{API}/login", json={"password": PASSWORD})
+        assert code_of(await page.get(f"{API}/session")) == (401, "unauthorized")
+
+
+async def test_another_password_ends_all_sessions_and_links(database: str) -> None:
+    async with a_workspaces(postgres_url=database) as before:
+        link = (await before.browser.post(f"{API}/login/links")).json()["url"].partition("once=")[2]
+        _, token = session_cookie(before.browser)
+        csrf = {"x-csrf-token": before.browser.headers["x-csrf-token"]}
+        for changed in (False, True):
+            another = (
+                {"admin_password_hash": PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("new")}
+                if changed
+                else {}
+            )
+            async with a_workspaces(postgres_url=database, **another) as after:
+                after.stranger.cookies.set(f"pallas_session_{after.base.rpartition(':')[2]}", token)
+                answer = await after.stranger.get(f"{API}/session", headers=csrf)
+                assert answer.status_code == (401 if changed else 200)
+                listed = (await after.command_line.get(f"{API}/sessions")).json() if not changed else None
+                assert listed is None or len(listed["sessions"]) == 2
+                assert not changed or code_of(await log_in(after.stranger, once=link)) == (401, "bad_link")
+
+
+async def test_sessions_are_listed_and_ended_one_by_one_or_all_others(own_lab: Lab) -> None:
+    async with client_of(own_lab.base) as first, client_of(own_lab.base) as second:
+        for client, name in ((first, "Firefox"), (second, "x" * 400)):
+            client.headers["user-agent"] = name
+            await log_in(client)
+            await client.get(f"{API}/session")
+        listed = (await first.get(f"{API}/sessions")).json()["sessions"]
+        assert [(one["browser"], one["current"]) for one in listed[:2]] == [("x" * 300, False), ("Firefox", True)]
+        assert all(one["address"] == "127.0.0.1" and one["used_at"] >= one["begun_at"] for one in listed[:2])
+        assert len(listed) == 3
+        assert (await first.delete(f"{API}/sessions/{listed[0]['id']}")).status_code == 204
+        assert code_of(await first.delete(f"{API}/sessions/{listed[0]['id']}")) == (404, "no_session")
+        assert (await second.get(f"{API}/session")).status_code == 401
+        assert (await first.delete(f"{API}/sessions")).status_code == 204
+        assert (await own_lab.browser.get(f"{API}/session")).status_code == 401
+        assert [one["current"] for one in (await first.get(f"{API}/sessions")).json()["sessions"]] == [True]
+        assert (await own_lab.command_line.delete(f"{API}/sessions")).status_code == 204
+        assert (await first.get(f"{API}/session")).status_code == 401
 
 
 async def test_the_command_line_needs_no_csrf_token(lab: Lab) -> None:
@@ -165,7 +248,7 @@ async def test_no_log_line_has_a_secret(lab: Lab, client: httpx.AsyncClient, cap
     caplog.set_level("DEBUG")
     link = (await lab.command_line.post(f"{API}/login/links")).json()["url"].partition("once=")[2]
     begun = await log_in(client, once=link)
-    secrets = [link, begun.json()["csrf"], client.cookies[COOKIE], PASSWORD, "a wrong one"]
+    secrets = [link, begun.json()["csrf"], session_cookie(client)[1], PASSWORD, "a wrong one"]
     await log_in(client, password="a wrong one")
     await log_in(client, once=link)
     await client.post(f"{API}/login/links", headers={"x-csrf-token": "x"})

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tests.integration.workspaces.lab import API, Lab, a_workspaces
+from tests.integration.workspaces.lab import API, Lab, a_workspaces, headers_of
 from tests.waiting import soon
 
 from workspaces.chat.views import conversation_topic
@@ -50,8 +50,7 @@ async def a_connection(lab: Lab, path: str) -> AsyncGenerator[asyncio.StreamRead
     await asyncio.get_running_loop().sock_connect(endpoint, (host, int(port)))
     reader, writer = await asyncio.open_connection(sock=endpoint, limit=64 * 1024)
     try:
-        cookie = f"pallas_session={lab.browser.cookies['pallas_session']}"
-        writer.write(f"GET {API}{path} HTTP/1.1\r\nhost: x\r\ncookie: {cookie}\r\n\r\n".encode())
+        writer.write(f"GET {API}{path} HTTP/1.1\r\n{headers_of(lab.browser)}\r\n".encode())
         await soon(reader.readuntil(b"event: ready"))
         yield reader
     finally:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from tests.integration.workspaces.lab import API, PASSWORD, a_workspaces, client_of, log_in
+from tests.integration.workspaces.lab import API, PASSWORD, a_workspaces, client_of, headers_of, log_in, session_cookie
 from tests.waiting import soon
 
 from workspaces.access import sessions
@@ -15,12 +15,13 @@ from workspaces.access import sessions
 
 @asynccontextmanager
 async def a_stream(base: str, browser: httpx.AsyncClient, path: str = "/events") -> AsyncGenerator["asyncio.Task[str]"]:
-    """Read a stream with the cookies of a browser. The task ends with the stream."""
+    """Read a stream as a browser that is logged in. The task ends with the stream."""
     begun = asyncio.Event()
 
     async def read() -> str:
         async with client_of(base) as http:
-            http.cookies.set("pallas_session", browser.cookies["pallas_session"])
+            http.cookies.set(f"pallas_session_{base.rpartition(':')[2]}", session_cookie(browser)[1])
+            http.headers["x-csrf-token"] = browser.headers["x-csrf-token"]
             async with http.stream("GET", f"{API}{path}", timeout=None) as answer:
                 assert answer.status_code == 200
                 read = ""
@@ -73,8 +74,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(database: str) -> None:
     async with a_workspaces(postgres_url=database) as lab:
         host, port = lab.base.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        cookie = f"cookie: pallas_session={lab.browser.cookies['pallas_session']}\r\n"
-        writer.write(f"GET {API}/events HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{cookie}\r\n".encode())
+        writer.write(f"GET {API}/events HTTP/1.1\r\nconnection: close\r\n{headers_of(lab.browser)}\r\n".encode())
         await soon(reader.readuntil(b"ready"))
         told = 400
         for _ in range(told):

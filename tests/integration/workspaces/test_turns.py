@@ -25,6 +25,8 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.turns import Step
 from workspaces.tables import ChatMessage, Conversation, Workspace
+from workspaces.turns.again import Again
+from workspaces.turns.broker import Broker
 
 
 @pytest.fixture
@@ -155,6 +157,34 @@ async def test_an_expired_turn_keeps_its_bars_and_says_why_it_cannot_be_executed
     assert (await stage.get(f"/{request.turn_id}/compare/{request.turn_id}"))["equal"] is None
 
 
+async def test_of_a_forgotten_turn_its_conversation_says_what_was_asked_and_answered(stage: Stage, lab: Lab) -> None:
+    await stage.worker()
+    request = await stage.turn(message="/say a word")
+    await erase_content(stage.bus, TurnRef.of(request))
+    async with AsyncSession(lab.service.parts.engine) as session:
+        session.add(Workspace(id=request.team, name="Any"))
+        await session.flush()
+        session.add(conversation := Conversation(id=str(uuid.uuid4()), workspace_id=request.team))
+        await session.flush()
+        common = {"conversation_id": conversation.id, "status": "answered"}
+        session.add(ChatMessage(id=str(uuid.uuid4()), seq=1, role="user", content="Say it.", **common))
+        answer = {"role": "assistant", "content": "A word.", "turn_id": request.turn_id}
+        session.add(ChatMessage(id=str(uuid.uuid4()), seq=2, **answer, **common))
+        await session.commit()
+    view = await stage.get(f"/{request.turn_id}", content=True)
+    content = view["content"]
+    assert (content["asked"], content["text"], content["expired"]) == ({"message": "Say it."}, "A word.", False)
+
+
+async def test_turns_that_failed_have_no_answers_to_compare(stage: Stage) -> None:
+    await stage.worker()
+    old = await stage.turn(message="/fail broken")
+    new = (await stage.again(old))["turn_id"]
+    await stage.ended(new)
+    compared = await stage.get(f"/{old.turn_id}/compare/{new}")
+    assert (compared["old"]["turn"]["state"], compared["equal"]) == ("failed", None)
+
+
 async def test_a_turn_is_executed_again_and_compared(stage: Stage) -> None:
     await stage.worker()
     old = await stage.turn(message="/say good day")
@@ -199,6 +229,19 @@ async def test_tools_with_effects_are_called_again_only_if_that_is_confirmed(sta
     await stage.ended((await stage.again(old, confirmed=True))["turn_id"])
     safe = await stage.turn("sure", "effect", file=str(go))
     await stage.ended((await stage.again(safe))["turn_id"])
+
+
+async def test_the_log_says_whether_a_retry_may_repeat_an_effect(stage: Stage, tmp_path: Path) -> None:
+    await stage.worker()
+    (tmp_path / "go").touch()
+    turns = [await stage.turn(agent, "effect", file=str(tmp_path / "go")) for agent in ("bench", "sure")]
+    turns.append(await stage.turn("plain", message="hello"))
+    broker = Broker()
+    again = Again(broker)
+    assert await again.repeats(turns[0].turn_id) is None, "the broker is away"
+    with broker.using(stage.bus):
+        assert [await again.repeats(turn.turn_id) for turn in turns] == [True, False, False]
+        assert await again.repeats("unknown") is None
 
 
 async def test_what_cannot_be_executed_again_is_refused_with_the_reason(stage: Stage) -> None:

@@ -2,10 +2,13 @@
 
 import io
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
+from argon2 import PasswordHasher
 from rich.console import Console
 
 from agent_gateway.settings import GatewaySettings
@@ -13,6 +16,7 @@ from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.processes.launch import ProcessSpec
+from pallas_cli.stack import auth_services
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.demo_servers import DemoServers
@@ -95,6 +99,26 @@ async def test_the_data_pool_has_the_gateway_s_address_and_whether_bearers_are_n
     env = (await spec_of("data-pool-1").prepare()).env
     given = {name: env[name] for name in ("PALLAS_PORT", "PALLAS_GATEWAY_URL", "PALLAS_GATEWAY_AUTH")}
     assert list(given.values()) == ["40039", "http://127.0.0.1:40020", "required"]
+
+
+async def test_a_password_has_the_same_hash_at_each_start_which_keeps_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auth_services, "ensure_database", AsyncMock())
+
+    async def console(password: str, key: str = "sealing") -> Mapping[str, str]:
+        side = replace(AUTH, accounts=Accounts(password, "daedalus", "key", key))
+        [spec] = [spec for spec in all_specs(replace(PLAN, auth=side)) if spec.name == "workspaces"]
+        return (await spec.prepare()).env
+
+    name = "PALLAS_ADMIN_PASSWORD_HASH"
+    first, again, other, elsewhere = [
+        (await console(*accounts))[name] for accounts in (("a",), ("a",), ("b",), ("a", "another key"))
+    ]
+    assert first == again
+    assert len({first, other, elsewhere}) == 3
+    assert PasswordHasher().verify(first, "a")
+    assert (await console("a"))["PALLAS_OWN_REGISTRIES"] == "http://127.0.0.1:40000"
 
 
 def test_a_service_has_a_database_of_its_own_on_the_given_server() -> None:

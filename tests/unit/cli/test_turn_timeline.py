@@ -26,6 +26,7 @@ from pallas_contracts.turns import (
     TextDelta,
     ToolCompleted,
     ToolFailed,
+    ToolProgress,
     ToolStarted,
 )
 
@@ -133,8 +134,9 @@ def test_answers_that_a_later_attempt_has_taken_over_are_marked() -> None:
         "    0.300              argos/search",
         "    0.400              handed back: the worker drains",
         "    0.400     0.100  waited for another worker",
-        "    0.500     0.100  attempt 2 by w2",
+        "    0.500     0.000  attempt 2 by w2",
         "    0.500              starts anew: the agent has changed, or an answer of an earlier attempt cannot be read",
+        "    0.500     0.100  the worker was lost, noticed after 0.1 s",
         "    0.600     0.200  attempt 3 by w3",
         "    0.700              goes on at step 2 with 2 answers of earlier attempts",
     ]
@@ -155,17 +157,28 @@ def test_times_are_added_up_and_parallel_calls_do_not_hide_the_rest() -> None:
     assert "in 1 tool call, " in str(replace(times, tool_calls=1))
 
 
-def test_an_attempt_ends_where_the_next_one_begins_and_an_unfinished_call_has_no_time() -> None:
-    turn = a_turn((0.1, [(0.2, tool("1"))]), (5.1, [(5.2, Result())]), ends=5.3)
-    entries = [(entry.what, entry.attempt, entry.took) for entry in timeline(turn)]
+def test_what_a_lost_worker_did_ends_when_it_was_heard_of_last() -> None:
+    progress = ToolProgress(call="1", server="argos", tool="search", progress=0.5, message="half")
+    turn = a_turn((0.1, [(0.2, tool("1")), (1.0, progress)]), (5.1, [(5.2, Result())]), ends=5.3)
+    entries = [(entry.what, entry.attempt, entry.took, entry.failed) for entry in timeline(turn)]
     assert entries == [
-        ("waited in the queue", 0, 0.1),
-        ("attempt 1 by w1", 1, 5.0),
-        ("argos/search", 1, None),
-        ("attempt 2 by w2", 2, 0.2),
-        ("result", 2, None),
-        ("completed", 0, None),
+        ("waited in the queue", 0, 0.1, False),
+        ("attempt 1 by w1", 1, 0.9, True),
+        ("argos/search", 1, 0.8, True),
+        ("the worker was lost, noticed after 4.1 s", 1, 4.1, False),
+        ("attempt 2 by w2", 2, 0.2, False),
+        ("result", 2, None, False),
+        ("completed", 0, None, False),
     ]
+    assert round(times_of(timeline(turn)).rest, 3) == 0.3
+
+
+@pytest.mark.parametrize(("code", "known"), [("worker_lost", True), ("internal", False)])
+def test_the_last_attempt_of_a_turn_is_lost_only_if_the_outcome_says_so(code: str, *, known: bool) -> None:
+    turn = a_turn((0.1, [(0.2, tool("1"))]), ends=5.3)
+    assert turn.outcome is not None
+    turn.outcome = turn.outcome.model_copy(update={"status": "failed", "code": code})
+    assert ("the worker was lost, noticed after 5.1 s" in [entry.what for entry in timeline(turn)]) is known
 
 
 @pytest.mark.parametrize(("status", "failed"), [("completed", False), ("failed", True), ("cancelled", False)])

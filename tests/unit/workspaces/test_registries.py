@@ -13,7 +13,7 @@ from pallas_contracts.errors import Rejected
 from workspaces.registries.policy import Policy
 from workspaces.registries.read import MOST_ENTRIES, read_document
 from workspaces.registries.refresh import listing_values
-from workspaces.registries.urls import document_url, icon_path, icon_url, normal_url, suggested_name
+from workspaces.registries.urls import document_url, icon_path, icon_url, normal_url, suggested_name, told_apart
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -37,6 +37,8 @@ LARGEST = 4 * 96 * 1024
         ("http://puck.incus/teams/demo/.well-known/mcp/server.json", "http://puck.incus/teams/demo"),
         ("http://puck.incus/.well-known/mcp/server.json/", "http://puck.incus"),
         ("http://[::1]:23030/", "http://[::1]:23030"),
+        ("puck.incus:23030", "http://puck.incus:23030"),
+        (" 127.0.0.1:23030/teams/demo ", "http://127.0.0.1:23030/teams/demo"),
         ("http://bücher.example", "http://xn--bcher-kva.example"),
     ],
 )
@@ -65,6 +67,25 @@ def test_what_is_no_address_is_refused(written: str) -> None:
 )
 def test_an_instance_without_a_name_gets_one(base: str, namespace: str | None, name: str) -> None:
     assert suggested_name(base, namespace) == name
+
+
+def test_instances_of_one_name_get_what_tells_them_apart() -> None:
+    found = told_apart(
+        [
+            ("1", "Org", "http://a:1"),
+            ("2", "org", "http://b/teams/x"),
+            ("3", "Org", "http://b/teams/y"),
+            ("4", "Org (a:1)", "http://c"),
+            ("5", "Other", "http://d"),
+        ]
+    )
+    assert found == {
+        "1": "Org (http://a:1)",
+        "2": "org (http://b/teams/x)",
+        "3": "Org (http://b/teams/y)",
+        "4": "Org (a:1) (c)",
+        "5": "Other",
+    }
 
 
 @pytest.mark.parametrize(

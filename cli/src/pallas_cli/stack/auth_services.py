@@ -1,6 +1,7 @@
 """The auth services and the console, with their databases and the password hashes of their accounts."""
 
 import asyncio
+import hmac
 import os
 from collections.abc import Collection, Mapping
 
@@ -33,7 +34,7 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
     auth = plan.auth
     if auth is None:
         return []
-    hashes = _Hashes()
+    hashes = _Hashes(auth.accounts.secret_key)
 
     async def lifecycle_variables() -> Mapping[str, str]:
         return {
@@ -64,6 +65,7 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
             "PALLAS_TEAMS_PASSWORD": auth.accounts.service_password,
             "PALLAS_LIBRARY_URL": f"{auth.library_search_url}/mcp",
             "PALLAS_LIBRARY_SERVER": "library-search",
+            "PALLAS_OWN_REGISTRIES": plan.registry_url,
         }
 
     needs = _SERVERS | frozenset(behind)
@@ -88,19 +90,23 @@ async def _database(plan: Plan, auth: AuthSide, service: str) -> str:
 
 
 class _Hashes:
-    """Hashes of passwords. One takes 0.1 s, so the services of an account get the same one."""
+    """Hashes of passwords. One takes 0.1 s, so the services of an account get the same one.
 
-    def __init__(self) -> None:
+    The salt follows from the secret key and the password. So the hash is another one only if the password is, which
+    ends the sessions at the console.
+    """
+
+    def __init__(self, secret_key: str) -> None:
+        self._secret_key = secret_key.encode()
         self._made = dict[str, asyncio.Task[str]]()
 
     async def of(self, password: str) -> str:
         """The hash of a password."""
         if password not in self._made:
-            self._made[password] = asyncio.create_task(asyncio.to_thread(_argon2, password))
+            self._made[password] = asyncio.create_task(asyncio.to_thread(self._argon2, password.encode()))
         return await asyncio.shield(self._made[password])
 
+    def _argon2(self, password: bytes) -> str:
+        from argon2 import PasswordHasher
 
-def _argon2(password: str) -> str:
-    from argon2 import PasswordHasher
-
-    return PasswordHasher().hash(password)
+        return PasswordHasher().hash(password, salt=hmac.digest(self._secret_key, password, "sha256")[:16])

@@ -15,7 +15,7 @@ class Shape(BaseModel):
 
 
 class SessionView(Shape):
-    """The login. `csrf` is sent back as `X-CSRF-Token` with every request that changes something.
+    """The login. `csrf` is sent back as `X-CSRF-Token` with every request.
 
     `turns`: the log of turns can be shown, because the broker is at hand.
     """
@@ -24,6 +24,23 @@ class SessionView(Shape):
     csrf: str
     version: str
     turns: bool
+
+
+class OpenSession(Shape):
+    """A session that lives. `current`: that of the request."""
+
+    id: str
+    begun_at: datetime
+    used_at: datetime | None
+    address: str
+    browser: str
+    current: bool
+
+
+class OpenSessions(Shape):
+    """All sessions, the one that was used last first."""
+
+    sessions: list[OpenSession]
 
 
 class LinkView(Shape):

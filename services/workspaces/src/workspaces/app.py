@@ -31,6 +31,7 @@ from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
+from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker
 
 IDLE_SECONDS = 4
@@ -82,7 +83,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         await enter(process.running(metrics.postgres.watch(engine), "figures of Postgres"))
         using = _use_broker(settings, process, engine, committed, broker, control.has_sent)
         await enter(process.running(using, "events"))
-        chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
+        chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults, Again(broker).repeats))
         parts = Parts(settings, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
 

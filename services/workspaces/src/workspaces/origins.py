@@ -23,6 +23,18 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield published.rstrip("/"), here.rstrip("/")
 
 
+def _read_own(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    own = tuple(_origin(urlsplit(part.strip())) for part in value.split(",") if part.strip())
+    if None in own:
+        raise ValueError("must be addresses like http://registry:8080, separated by commas")
+    return own
+
+
+type Own = Annotated[tuple[tuple[str, str, int], ...], BeforeValidator(_read_own)]
+"""Origins of this platform, separated by commas."""
+
 type Origins = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_read)]
 """Pairs of origins, as `published=reached`, separated by commas."""
 
@@ -35,6 +47,11 @@ def reached(url: str, origins: Origins) -> str:
             at = urlsplit(here)
             return parts._replace(scheme=at.scheme, netloc=at.netloc).geturl()
     return url
+
+
+def is_own(url: str, own: Own, origins: Origins) -> bool:
+    """Whether this service reaches `url` at an origin of this platform."""
+    return _origin(urlsplit(reached(url, origins))) in own
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int] | None:

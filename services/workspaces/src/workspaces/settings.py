@@ -10,7 +10,7 @@ from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import FernetKeys, PasswordHash
 from pallas_postgres.settings import PostgresUrl
 from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
-from workspaces.origins import Origins
+from workspaces.origins import Origins, Own
 
 NAMES_OF_THE_CONTRACTS: Mapping[str, str] = {
     "DAEDALUS_MCP_HEALTH_INTERVAL": "health_interval",
@@ -61,7 +61,12 @@ class WorkspacesSettings(Settings):
     teams_password: SecretStr | None = Field(None, description="password of `daedalus-service` at Mnemosyne")
     library_url: ExactUrl | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")
     library_server: str = Field("mnemosyne", min_length=1, description="name of that MCP server in the team's files")
-    agent_token: SecretStr | None = Field(None, description="bearer for agents whose instance has no token of its own")
+    agent_token: SecretStr | None = Field(
+        None, description="bearer for agents of `own_registries` whose instance has no token of its own"
+    )
+    own_registries: Own = Field(
+        (), description="origins of this platform's registries: only their agents are sent `agent_token`"
+    )
     registry_networks: Networks = Field(
         (), description="networks in which registries may be; none: any that is not link-local"
     )

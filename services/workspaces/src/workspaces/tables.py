@@ -283,7 +283,11 @@ class Setting(Base):
 
 
 class Session(Base):
-    """A login. `digest` is the SHA-256 of the cookie."""
+    """A login. `digest` is the SHA-256 of the cookie, `csrf` what the page that has logged in knows besides.
+
+    `password` is the digest of the password's hash at that time: a session ends when the password is changed. `address`
+    and `browser` say where it was begun. `used_at` is set by the first request that knows `csrf`.
+    """
 
     __tablename__ = "sessions"
     digest: Mapped[str] = mapped_column(primary_key=True)
@@ -291,12 +295,20 @@ class Session(Base):
     csrf: Mapped[str]
     created_at: Mapped[datetime] = _created()
     expires_at: Mapped[datetime]
+    password: Mapped[str] = mapped_column(server_default=text("''"))
+    address: Mapped[str] = mapped_column(server_default=text("''"))
+    browser: Mapped[str] = mapped_column(server_default=text("''"))
+    used_at: Mapped[datetime | None]
 
 
 class LoginLink(Base):
-    """A link that logs in once. `digest` is the SHA-256 of its token; a used link is deleted."""
+    """A link that logs in once. `digest` is the SHA-256 of its token, `password` as that of a session.
+
+    A used link is deleted.
+    """
 
     __tablename__ = "login_links"
     digest: Mapped[str] = mapped_column(primary_key=True)
     account: Mapped[str]
     expires_at: Mapped[datetime]
+    password: Mapped[str] = mapped_column(server_default=text("''"))

@@ -39,6 +39,9 @@ def answer_of(result: CallToolResult) -> CallAnswer:
     wait = error.get("retry_after_ms")
     return CallAnswer(
         text=text_of(result),
+        images=tuple(
+            (_note(one.mime_type, one.data), one.data) for one in result.content if isinstance(one, ImageContent)
+        ),
         failed=bool(result.is_error),
         code=_short(error.get("code")) if result.is_error else None,
         turn_id=_short(meta.get(TURN_META)) or _short(error.get("turn_id")),

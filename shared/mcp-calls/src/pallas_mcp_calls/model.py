@@ -75,6 +75,7 @@ class CallAnswer:
     code: str | None = None
     turn_id: str | None = None
     retryable: bool = False
+    images: tuple[tuple[str, str], ...] = ()
     retry_after: float | None = None
 
 

@@ -12,7 +12,7 @@ from tests.integration.workspaces.control.world import a_world
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import RawAgents
-from tests.workspaces_world.registry import entry
+from tests.workspaces_world.registry import Registry, entry
 
 from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.model import Target
@@ -109,6 +109,21 @@ async def test_agents_get_the_token_of_their_instance(town: Town) -> None:
     target = await town.world.lab.service.parts.agents.targets.target_of(instance, name)
     assert (target.url, target.token) == (town.agents.url(name), "another")
     assert "another" not in repr(target)
+
+
+async def test_only_agents_of_the_platform_s_own_registries_get_its_bearer(database: str) -> None:
+    async with RawAgents() as agents, Registry() as own:
+        settings = {"health_interval": "3600", "agent_token": "of-the-platform", "own_registries": own.base}
+        async with a_world(database, **settings) as world:
+            for registry, name in ((own, "ours"), (world.registry, "stranger"), (world.registry, "guarded")):
+                remotes = [{"type": "streamable-http", "url": agents.url(name)}]
+                registry.servers[:] = [entry(f"test/{name}", remotes=remotes)]
+                token = {"agent_token": "its-own"} if name == "guarded" else {}
+                body = {"registry_url": f"{registry.base}/teams/{name}", "name": name, **token}
+                assert (await world.http.post(f"{API}/pallas", json=body)).status_code == 201
+                await agents.until_called(name)
+    sent = {name: agents.calls(name)[0].authorization for name in ("ours", "stranger", "guarded")}
+    assert sent == {"ours": "Bearer of-the-platform", "stranger": None, "guarded": "Bearer its-own"}
 
 
 @requirement("P-4.6")

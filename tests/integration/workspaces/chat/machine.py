@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import AsyncMock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -253,18 +254,19 @@ class Talks(RuleBasedStateMachine):
         deciding = self.replicas[0].chat.deciding
         if not self.attached:
             try:
-                await deciding.retry(name, None)
+                await deciding.retry(name, None, confirmed=True)
             except Denied:
                 return
             raise AssertionError("it should have been refused")
-        await deciding.retry(name, None)
+        await deciding.retry(name, None, confirmed=True)
         expected = self.replies[name]
         expected.status, expected.begun = "sending", expected.begun + 1
         await self._working()
 
     async def _start(self) -> None:
         stage, close = self.stage, AsyncExitStack()
-        parts = stage.engine, stage.hub, stage.metrics, stage.agents, stage.defaults
+        unknown = AsyncMock(return_value=None)
+        parts = stage.engine, stage.hub, stage.metrics, stage.agents, stage.defaults, unknown
         chat = await close.enter_async_context(open_chat(a_process("workspaces"), *parts))
         self.replicas.append(Replica(chat, close))
         if self.reading is None:

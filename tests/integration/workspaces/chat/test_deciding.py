@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.integration.workspaces.chat.talk import Talk, attach
 from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
@@ -35,7 +36,7 @@ async def test_what_a_cancelled_reply_has_said_stays_until_it_is_tried_again(tal
         assert (await talk.post(sent["reply_id"], "cancel")).json()["status"] == "cancelled"
         kept = (await stream.until("message", id=sent["reply_id"], status="cancelled", content="Owls see")).data
         assert await talk.reply(sent["reply_id"]) == kept
-        await talk.post(sent["reply_id"], "retry")
+        await talk.post(sent["reply_id"], "retry", confirmed=True)
         assert (await stream.until("message", id=sent["reply_id"], attempt=2)).data["content"] == ""
         assert (await talk.post(sent["reply_id"], "cancel")).json()["content"] == ""
         await stream.until("message", id=sent["reply_id"], status="cancelled", attempt=2)
@@ -66,12 +67,12 @@ async def test_text_that_comes_late_is_kept_only_where_nothing_is(lab: Lab, talk
     await concluding.keep(first, "kept")
     await concluding.keep(first, "kept again")
     assert await content() == "kept"
-    await talk.post(reply_id, "retry")
+    await talk.post(reply_id, "retry", confirmed=True)
     await talk.post(reply_id, "cancel")
     await concluding.keep(first, "of the first attempt")
     assert await content() == ""
     async with talk.following() as stream:
-        await talk.post(reply_id, "retry")
+        await talk.post(reply_id, "retry", confirmed=True)
         await (await harper.next(4)).answer("")
         await stream.until("message", id=reply_id, status="answered")
     await concluding.keep(await claim(), "of an answered one")
@@ -102,6 +103,40 @@ async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk
         assert (answered["error"], answered["attempt"]) == (None, 2)
     refused = await talk.post(sent["reply_id"], "retry")
     assert (refused.status_code, refused.json()["code"]) == (409, "not_failed")
+
+
+async def test_why_an_agent_failed_is_told_without_codes_and_ids(talk: Talk, harper: Agent) -> None:
+    said = {
+        "model_failed: the model 'x' failed: Overloaded": "The model 'x' failed: Overloaded.",
+        "model_failed: ": "The agent failed and did not say why.",
+        "Just: so!": "Just: so!",
+    }
+    for number, (text, shown) in enumerate(said.items(), 1):
+        async with talk.following() as stream:
+            sent = await talk.send()
+            await (await harper.next(number)).fail(text, "model_failed")
+            failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
+            assert (failed["error_code"], failed["error"]) == ("model_failed", shown)
+
+
+@pytest.mark.parametrize(
+    ("code", "asks"),
+    [("worker_lost", True), ("turn_timeout", True), ("internal", True), ("tool_error", False), ("busy_model", False)],
+)
+async def test_a_retry_whose_agent_may_have_had_an_effect_is_asked_for_first(
+    talk: Talk, harper: Agent, code: str, *, asks: bool
+) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        await (await harper.next()).fail("Gone.", code)
+        await stream.until("message", id=sent["reply_id"], status="failed")
+        if asks:
+            refused = await talk.post(sent["reply_id"], "retry")
+            assert (refused.status_code, refused.json()["code"]) == (409, "needs_confirmation")
+            assert len(harper.executed) == 1
+        assert (await talk.post(sent["reply_id"], "retry", confirmed=asks)).status_code == 202
+        await (await harper.next(2)).answer("done")
+        await stream.until("message", id=sent["reply_id"], status="answered")
 
 
 async def test_another_agent_may_try_again(lab: Lab, talk: Talk, harper: Agent) -> None:

@@ -36,6 +36,31 @@ async def test_an_image_is_stored_sent_and_shown_by_what_it_is(lab: Lab, harper:
     assert (await lab.stranger.get(f"{API}/images/{asked['images'][0]['id']}")).status_code == 401
 
 
+async def test_images_of_an_answer_are_stored_and_shown_if_they_are_safe(lab: Lab, harper: Agent) -> None:
+    await attach(lab.service.parts.engine, harper, vision=True)
+    talk = await begin(lab.browser)
+    svg = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'/>").decode()
+    png = base64.b64encode(PNG).decode()
+    async with talk.following() as stream:
+        sent = await talk.send("draw")
+        await (await harper.next()).answer(
+            "Here:", ("image/png", png), ("image/svg+xml", svg), ("image/gif", "no base64")
+        )
+        reply = (await stream.until("message", id=sent["reply_id"], status="answered")).data
+        assert reply == await talk.reply(sent["reply_id"])
+        assert [(one["mime_type"], one["bytes"]) for one in reply["images"]] == [("image/png", len(PNG))]
+        assert "image/png" not in reply["content"]
+        assert "[image/svg+xml, 1 kB: not shown]" in reply["content"]
+        assert (await lab.browser.get(f"{API}/images/{reply['images'][0]['id']}")).content == PNG
+        sent = await talk.send("more")
+        work = await harper.next(2)
+        assert "images" not in work.arguments["history"][1]
+        assert work.arguments["history"][1]["content"].endswith("[image]")
+        await work.answer("Many.", *[("image/png", png)] * 10)
+        reply = (await stream.until("message", id=sent["reply_id"], status="answered")).data
+        assert (len(reply["images"]), reply["content"].count("not shown")) == (8, 2)
+
+
 async def test_an_agent_without_vision_is_sent_no_images(lab: Lab, harper: Agent) -> None:
     seeing = await attach(lab.service.parts.engine, harper, vision=True)
     blind = await attach(lab.service.parts.engine, harper, team="Blind")

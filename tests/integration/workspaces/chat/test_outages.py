@@ -39,7 +39,8 @@ async def test_an_agent_that_does_not_keep_keys_is_not_called_twice(lab: Lab) ->
             assert failed["error_code"] == "interrupted", failed["error"]
             assert "Check before you retry" in failed["error"]
             assert scribe.executed == ["hello"]
-            await talk.post(sent["reply_id"], "retry")
+            assert (await talk.post(sent["reply_id"], "retry")).json()["code"] == "needs_confirmation"
+            await talk.post(sent["reply_id"], "retry", confirmed=True)
             await (await scribe.next(2)).answer("done")
             await stream.until("message", id=sent["reply_id"], status="answered")
 

@@ -107,3 +107,17 @@ async def test_the_link_to_the_console_logs_in_once(
         assert (await log_in(browser, once=token)).status_code == 200
         assert (await log_in(browser, once=token)).status_code == 401
     assert PASSWORD not in result.out
+
+
+async def test_sessions_are_listed_and_ended(pallas: Pallas, world: World) -> None:
+    listed = (await pallas.done("sessions", "list", "--json")).json
+    assert {one["current"] for one in listed} == {False}
+    shown = await pallas.done("sessions", "show", listed[0]["id"])
+    assert "address: 127.0.0.1\n" in shown.out
+    assert await pallas.refused("sessions", "show", "none") == ["pallas: there is no such session"]
+    assert await pallas.refused("sessions", "delete", "none", "--yes") == ["pallas: there is no such session"]
+    ended = await pallas.done("sessions", "delete", listed[0]["id"], "--yes")
+    assert ended.out == f"Session {listed[0]['id']} has ended.\n"
+    assert (await pallas.done("sessions", "delete", "--yes")).out == "All sessions have ended.\n"
+    assert (await pallas.done("sessions", "list")).out == "There are no sessions.\n"
+    assert (await world.lab.browser.get("/api/v1/session")).status_code == 401

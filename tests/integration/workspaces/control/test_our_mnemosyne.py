@@ -51,6 +51,13 @@ async def test_everything_works_with_our_own_mnemosyne(with_ours: World, lifecyc
 
     await until(put_right)
 
+    # Renamed here: mirrored.
+    await world.http.patch(f"{API}/pallas/{instance}", json={"name": "Briareos"})
+    await world.until_quiet()
+    mirrored = (await lifecycle.daedalus.get(f"{TEAMS}{instance}/")).json()
+    assert (mirrored["name"], mirrored["active_jti"]) == ("Briareos", team["active_jti"])
+    assert (await world.instance(instance))["drift"] is None
+
     # Rotated by an admin: told, and left alone until it is rotated here.
     rotated = await lifecycle.admin.post(f"{ADMIN}/teams/{instance}/rotate/")
     assert rotated.status_code == 200

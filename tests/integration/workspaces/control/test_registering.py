@@ -8,7 +8,9 @@ import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
-from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, entry
+from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, Registry, entry
+
+from workspaces.handlers import instances
 
 ACTIONS = ("refresh", "reveal", "rotate", "provision", "check")
 
@@ -136,7 +138,6 @@ async def test_nobody_there_is_a_clear_sentence(world: World) -> None:
     ("url", "says"),
     [
         ("ftp://puck.incus", "http:// or https://"),
-        ("puck.incus:23030", "http:// or https://"),
         ("http://user:secret@puck.incus", "name or password"),
         ("http://puck.incus/?a=b", "query or fragment"),
         ("http://puck.incus/#a", "query or fragment"),
@@ -272,6 +273,49 @@ async def test_instances_are_renamed_and_get_tokens(world: World) -> None:
     assert picker["agents"][0]["label"].startswith("Briareos › ")
     removed = await world.http.patch(f"{API}/pallas/{instance}", json={"agent_token": ""})
     assert removed.json()["has_agent_token"] is False
+
+
+async def test_there_are_no_more_instances_than_are_allowed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.register()
+    monkeypatch.setattr(instances, "MOST_INSTANCES", 1)
+    refused = await world.http.post(f"{API}/pallas", json={"registry_url": f"{world.registry.base}/teams/more"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "too_many")
+
+
+async def test_a_name_that_mnemosyne_does_not_take_is_told(world: World) -> None:
+    instance = await world.provisioned("Kottos")
+    await world.http.patch(f"{API}/pallas/{instance}", json={"name": "Briareos"})
+    await world.until_quiet()
+    assert (await world.instance(instance))["drift"] == "Mnemosyne has this team as 'Kottos'."
+
+
+async def test_agents_of_instances_with_one_name_are_told_apart(world: World) -> None:
+    async with Registry() as second:
+        bases = [world.registry.base, second.base]
+        made = [await world.http.post(f"{API}/pallas", json={"registry_url": base}) for base in bases]
+        hosts = [base.removeprefix("http://") for base in bases]
+        assert [each.json()["name"] for each in made] == ["ouranos", f"ouranos ({hosts[1]})"]
+        ids = [each.json()["id"] for each in made]
+        for instance in ids:
+            await world.http.patch(f"{API}/pallas/{instance}", json={"name": "Same"})
+        workspace = await world.workspace(*ids)
+        picker = (await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()
+        labels = [agent["label"] for agent in picker["agents"]]
+        assert len(set(labels)) == len(labels) == 4
+        assert {label.partition(" › ")[0] for label in labels} == {f"Same ({host})" for host in hosts}
+        agents = await world.lab.service.parts.agents.targets.all()
+        assert {agent.instance for agent in agents} == {f"Same ({host})" for host in hosts}
+
+
+async def test_agents_of_one_instance_with_one_title_are_told_apart(world: World) -> None:
+    world.registry.servers[1]["server"]["title"] = world.registry.servers[0]["server"]["title"]
+    instance = await world.register("Kottos")
+    workspace = await world.workspace(instance)
+    picker = (await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()
+    assert [agent["label"] for agent in picker["agents"]] == [
+        "Kottos › Research Agent (pallas-infra)",
+        "Kottos › Research Agent (pallas-research)",
+    ]
 
 
 async def test_settings_are_changed_one_by_one(world: World) -> None:

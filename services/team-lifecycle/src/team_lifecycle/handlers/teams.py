@@ -54,6 +54,20 @@ async def rotate_team(session: AsyncSession, team_id: str, *, seal: Seal) -> Dec
     return Decision(rotated, Event("team", "rotated", team_id, data), frozenset({team_key(team_id)}))
 
 
+async def rename_team(session: AsyncSession, team_id: str, name: str) -> Decision[TeamDetail]:
+    """Rename a team.
+
+    Raises:
+        NotFound: there is no such team.
+        Conflict: the team was deleted.
+    """
+    team, keys = await _find_active(session, team_id), frozenset({team_key(team_id)})
+    renamed, team.name = team.name != name, name
+    shown = await _detail(session, team)
+    event = Event("team", "renamed", team_id, _data(team, shown.workspace_ids))
+    return Decision(shown, event if renamed else None, keys)
+
+
 async def replace_workspaces(
     session: AsyncSession, team_id: str, workspace_ids: Collection[str]
 ) -> Decision[Workspaces]:

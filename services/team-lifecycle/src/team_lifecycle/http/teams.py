@@ -8,7 +8,7 @@ from pallas_postgres.engine import reading
 from team_lifecycle.handlers import teams
 from team_lifecycle.handlers.answers import CreatedTeam, RotatedTeam, TeamDetail, Workspaces
 from team_lifecycle.http.errors import REFUSALS
-from team_lifecycle.http.fields import NewTeam, NewWorkspaces, TeamId
+from team_lifecycle.http.fields import NewName, NewTeam, NewWorkspaces, TeamId
 from team_lifecycle.http.parts import Parts
 from team_lifecycle.http.senders import Sender
 
@@ -41,6 +41,11 @@ def teams_router(parts: Parts) -> APIRouter:
     async def replace_workspaces(team_id: TeamId, body: NewWorkspaces, who: Sender) -> Workspaces:
         """Replace the workspaces that a team is attached to."""
         return await make(who, partial(teams.replace_workspaces, team_id=team_id, workspace_ids=body.workspace_ids))
+
+    @router.put("/{team_id}/name/")
+    async def rename_team(team_id: TeamId, body: NewName, who: Sender) -> TeamDetail:
+        """Rename a team: its name mirrors that of its instance at Daedalus."""
+        return await make(who, partial(teams.rename_team, team_id=team_id, name=body.name))
 
     @router.post("/{team_id}/rotate/")
     async def rotate_team(team_id: TeamId, who: Sender) -> RotatedTeam:

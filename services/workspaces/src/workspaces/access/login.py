@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_credentials.accounts import Accounts
 from workspaces.access.attempts import Attempt, Attempts, TooManyLogins
-from workspaces.access.sessions import LoggedIn, Sessions, use_link
+from workspaces.access.sessions import LoggedIn, Sessions, Visit
 from workspaces.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -30,25 +30,25 @@ class Logins:
     password_hash: str | None = field(repr=False)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(self.engine)
+        self.sessions = Sessions(self.engine, self.password_hash)
         self._accounts = Accounts({ADMIN: self.password_hash})
         self._attempts = Attempts()
 
-    async def by_password(self, password: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
-        """Begin a session with the password, in place of that of the cookie `old`; None if the password is wrong."""
-        if not await self._is_right("password", ADMIN, password, address):
+    async def by_password(self, password: str, visit: Visit) -> tuple[str, LoggedIn] | None:
+        """Begin a session with the password, in place of that of the cookie; None if the password is wrong."""
+        if not await self._is_right("password", ADMIN, password, visit.address):
             return None
-        return await self._begin("password", ADMIN, address, old)
+        return await self._begin("password", ADMIN, visit)
 
-    async def by_link(self, token: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
+    async def by_link(self, token: str, visit: Visit) -> tuple[str, LoggedIn] | None:
         """Begin a session with a link, which is used up; None if it is not valid (any more)."""
-        with self._attempt("link", address, token) as attempt:
-            account = await use_link(self.engine, token)
+        with self._attempt("link", visit.address, token) as attempt:
+            account = await self.sessions.use_link(token)
             attempt.right = account is not None
         if account is None:
-            self._failed("link", address)
+            self._failed("link", visit.address)
             return None
-        return await self._begin("link", account, address, old)
+        return await self._begin("link", account, visit)
 
     async def by_basic(self, name: str, password: str, address: str) -> bool:
         """Whether these are the name and password of the account."""
@@ -61,10 +61,10 @@ class Logins:
             self._failed(how, address)
         return attempt.right
 
-    async def _begin(self, how: str, account: str, address: str, old: str | None) -> tuple[str, LoggedIn]:
-        begun = await self.sessions.begin(account, instead_of=old)
+    async def _begin(self, how: str, account: str, visit: Visit) -> tuple[str, LoggedIn]:
+        begun = await self.sessions.begin(account, visit)
         self.metrics.logins.labels(how, "succeeded").inc()
-        log.info("login succeeded", extra={"how": how, "account": account, "address": address})
+        log.info("login succeeded", extra={"how": how, "account": account, "address": visit.address})
         return begun
 
     def _failed(self, how: str, address: str) -> None:

@@ -83,6 +83,8 @@ class HealthBook:
                 entry = Entry(agent, now, entry.view if entry is not None else UNKNOWN)
             entry.agent = agent
             self._entries[agent.key] = entry
+            if entry.checked is not None:
+                self._measure(entry)  # its labels may be others now
         for gone in self._series - {entry.labels for entry in self._entries.values()}:
             self._gauge.remove(*gone)
             self._series.discard(gone)
@@ -129,9 +131,8 @@ class HealthBook:
         return self.interval * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - it only spreads checks
 
     def _measure(self, entry: Entry) -> None:
-        """Set the series of an agent. Instances of the same name share it; then it has the worst of them."""
-        same = (one.view for one in self._entries.values() if one.labels == entry.labels)
-        self._gauge.labels(*entry.labels).set(min(_LEVELS.get(view.status, 1.0) for view in same))
+        """Set the series of an agent."""
+        self._gauge.labels(*entry.labels).set(_LEVELS.get(entry.view.status, 1.0))
         self._series.add(entry.labels)
 
     def _view(self, entry: Entry) -> HealthView:

@@ -54,7 +54,7 @@ async def open_agents(
         loading = asyncio.create_task(calls(), name="load the SDK")  # before somebody waits for the first call
         stack.callback(loading.cancel)
         icons = await stack.enter_async_context(Icons(engine, policy))
-        targets = Targets(engine, vault, settings.agent_token, settings.origins)
+        targets = Targets(engine, vault, settings)
         book = HealthBook(ask_health, hub, metrics.agent_health, defaults.health_interval)
         poller = Poller(book, targets, hub, interval)
         await stack.enter_async_context(process.running(poller.run(), "health of agents"))

@@ -1,10 +1,13 @@
-"""Where agents are, and which bearer they get: that of their instance, else the one of the settings."""
+"""Where agents are, and which bearer they get: that of their instance.
+
+Those whose instance has none get the bearer of the settings, if their instance is a registry of this platform. Any
+other registry names addresses of strangers.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import SecretStr
 from sqlalchemy import Row, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,25 +16,37 @@ from pallas_mcp_calls.model import Target
 from pallas_postgres.engine import fetch
 from pallas_postgres.prepared import Prepared
 from workspaces.mnemosyne.vault import Vault
-from workspaces.origins import Origins, reached
+from workspaces.origins import is_own, reached
+from workspaces.registries.urls import told_apart
+from workspaces.settings import WorkspacesSettings
 from workspaces.tables import PallasInstance
 
-_AGENTS = select(PallasInstance.id, PallasInstance.name, PallasInstance.agents, PallasInstance.agent_token_encrypted)
+_AGENTS = select(
+    PallasInstance.id,
+    PallasInstance.name,
+    PallasInstance.registry_url,
+    PallasInstance.agents,
+    PallasInstance.agent_token_encrypted,
+)
 _ALL = Prepared(_AGENTS)
 _ONE = Prepared(_AGENTS.where(PallasInstance.id == bindparam("instance")))
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an agent is, as its registry says, and the encrypted token of its instance."""
+    """Where an agent is, as the registry at `registry` says, and the encrypted token of its instance."""
 
     url: str
+    registry: str
     sealed: str | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent of a registered instance. `target` None: the instance's token cannot be read."""
+    """An agent of a registered instance. `target` None: the instance's token cannot be read.
+
+    `instance` is a name that no other instance has.
+    """
 
     instance_id: str
     instance: str
@@ -46,20 +61,21 @@ class Agent:
 
 
 class Targets:
-    """Reads agents from the database. `default` is the bearer for agents whose instance has none.
+    """Reads agents from the database.
 
     A target's address is where this service reaches the agent, which may be elsewhere than its registry says.
     """
 
-    def __init__(self, engine: AsyncEngine, vault: Vault, default: SecretStr | None, origins: Origins = ()) -> None:
-        self._origins = origins
+    def __init__(self, engine: AsyncEngine, vault: Vault, settings: WorkspacesSettings) -> None:
         self._engine = engine
         self._vault = vault
-        self._default = default.get_secret_value() if default is not None else None
+        self._settings = settings
 
     async def all(self) -> list[Agent]:
         """All agents of all registered instances, each once."""
-        return [agent for row in await fetch(self._engine, _ALL) for agent in self._agents(row)]
+        rows = await fetch(self._engine, _ALL)
+        names = told_apart((row.id, row.name, row.registry_url) for row in rows)
+        return [agent for row in rows for agent in self._agents(row, names[row.id])]
 
     async def target_of(self, instance_id: str, server_id: str) -> Target:
         """Where an agent is, and its bearer.
@@ -71,7 +87,7 @@ class Targets:
         for row in await fetch(self._engine, _ONE, {"instance": instance_id}):
             for agent in row.agents:
                 if agent["server_id"] == server_id:
-                    return self.target_at(Address(agent["url"], row.agent_token_encrypted))
+                    return self.target_at(Address(agent["url"], row.registry_url, row.agent_token_encrypted))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
     def target_at(self, address: Address) -> Target:
@@ -80,20 +96,23 @@ class Targets:
         Raises:
             PallasError: the instance's token cannot be read.
         """
-        return self._target(address.url, self._token(address.sealed))
+        return self._target(address.url, self._token(address.registry, address.sealed))
 
-    def _agents(self, row: Row[str, str, list[Any], str | None]) -> Iterator[Agent]:
+    def _agents(self, row: Row[str, str, str, list[Any], str | None], name: str) -> Iterator[Agent]:
         try:
-            token, readable = self._token(row.agent_token_encrypted), True
+            token, readable = self._token(row.registry_url, row.agent_token_encrypted), True
         except PallasError:
             token, readable = None, False
         stored: dict[str, Any]
         for stored in row.agents:
             target = self._target(stored["url"], token) if readable else None
-            yield Agent(row.id, row.name, stored["server_id"], stored["title"], target)
+            yield Agent(row.id, name, stored["server_id"], stored["title"], target)
 
     def _target(self, url: str, token: str | None) -> Target:
-        return Target(reached(url, self._origins), token)
+        return Target(reached(url, self._settings.origins), token)
 
-    def _token(self, sealed: str | None) -> str | None:
-        return self._vault.open(sealed) if sealed is not None else self._default
+    def _token(self, registry: str, sealed: str | None) -> str | None:
+        if sealed is not None:
+            return self._vault.open(sealed)
+        default, own = self._settings.agent_token, self._settings.own_registries
+        return default.get_secret_value() if default and is_own(registry, own, self._settings.origins) else None

@@ -32,6 +32,7 @@ WAIT_SECONDS = 5.0
 
 type HookName = Literal[
     "on_pallas_registered",
+    "on_pallas_renamed",
     "on_pallas_deleted",
     "on_workspace_pallas_attached",
     "on_workspace_pallas_detached",

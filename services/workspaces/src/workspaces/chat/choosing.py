@@ -46,6 +46,7 @@ ATTACHED = (
         AgentConnection.context_window,
         AgentConnection.max_output_tokens,
         AgentConnection.url,
+        PallasInstance.registry_url,
         PallasInstance.agent_token_encrypted,
     )
     .join(
@@ -93,7 +94,7 @@ def the_agent(found: Sequence[Row[*tuple[Any, ...]]]) -> Chosen:
         raise Rejected(sentence, code="ambiguous_agent", field="agent_server_id")
     agent = found[0]
     model = Model(agent.vision, agent.context_window, agent.max_output_tokens)
-    address = Address(agent.url, agent.agent_token_encrypted)
+    address = Address(agent.url, agent.registry_url, agent.agent_token_encrypted)
     return Chosen(agent.pallas_instance_id, agent.server_id, agent.title, model, address)
 
 

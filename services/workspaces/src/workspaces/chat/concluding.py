@@ -1,22 +1,26 @@
 """What a replica writes into a reply that it holds: a question, and how it has ended. If it was cancelled: its text."""
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID, uuid5
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, func, null, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, func, insert, null, or_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
 from pallas_postgres.engine import fetch, writing
 from pallas_postgres.prepared import Prepared
+from workspaces.answers import ImageView
 from workspaces.chat.clean import clean, clean_text
+from workspaces.chat.images import Picture
 from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, changing, is_answering, lock_conversation, telling
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.reading import Changed
 from workspaces.chat.views import IS_RUNNING, RUNNING, conversation_topic, fields_of, message_view
 from workspaces.live.hub import Hub
-from workspaces.tables import ChatMessage, Conversation
+from workspaces.tables import ChatMessage, Conversation, Image
 
 _MINE = and_(
     ChatMessage.owner == bindparam("the_owner"),
@@ -71,6 +75,7 @@ class Concluding:
         An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
         taken it over, or given it up. A failure counts only if this replica holds the reply.
         """
+        images = await self._keep_pictures(claim, ending.pictures) if ending.pictures else ()
         mine = {"the_key": claim.key, "the_owner": self._owner, "the_attempt": claim.attempt}
         values = {
             "new_status": ending.status,
@@ -84,8 +89,28 @@ class Concluding:
         with self._hub.telling_first(conversation_topic(claim.conversation_id)):
             rows = await fetch(self._engine, ended, {**named, **mine, **values})
             for row in rows:
-                self._hub.tell_here(Changed((message_view(row),), row.revision, behind=row.behind).told())
+                self._hub.tell_here(Changed((message_view(row, images),), row.revision, behind=row.behind).told())
+        if images and not rows:
+            async with writing(self._engine) as session:
+                await session.execute(delete(Image).where(Image.id.in_([image.id for image in images])))
         return bool(rows)
+
+    async def _keep_pictures(self, claim: Claim, pictures: Sequence[Picture]) -> tuple[ImageView, ...]:
+        """Store the pictures of an answer, before the answer: who reads the answer sees all of it."""
+        kept = [
+            (str(uuid5(UUID(claim.reply_id), f"{claim.attempt} {n}")), picture) for n, picture in enumerate(pictures)
+        ]
+        async with writing(self._engine) as session:
+            reply = select(ChatMessage.id).where(ChatMessage.id == claim.reply_id).with_for_update(key_share=True)
+            if await session.scalar(reply) is None:
+                return ()
+            await session.execute(delete(Image).where(Image.message_id == claim.reply_id))
+            for position, (image_id, picture) in enumerate(kept):
+                row = {"id": image_id, "message_id": claim.reply_id, "position": position}
+                await session.execute(insert(Image).values(**row, mime_type=picture.mime_type, data=picture.data))
+        return tuple(
+            ImageView(id=image_id, mime_type=picture.mime_type, bytes=len(picture.data)) for image_id, picture in kept
+        )
 
     async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
         """Store what the agent asks. Returns the answer if there is one already.

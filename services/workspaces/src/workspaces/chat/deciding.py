@@ -1,6 +1,6 @@
 """Ends and begins replies on behalf of the person: cancel, retry, answer a question."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -9,11 +9,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict, Rejected
-from pallas_postgres.engine import writing
+from pallas_contracts.turns import effect_unknown
+from pallas_postgres.engine import reading, writing
 from pallas_schemas.schema import Schema
 from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
+from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, is_answering, lock_reply
 from workspaces.chat.model import Claim
 from workspaces.chat.sending import answering, sent_as
@@ -24,8 +26,15 @@ from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image
 
 _NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "progress", "question", "answers"))
+_MAYBE_DONE = (
+    "the agent may have done already what it was asked, and a retry may do it once more; confirm that it is wanted"
+)
 _NO_ANSWER = ("unreachable", "connection_lost", "unavailable")
 """How a call has failed that may have an answer after all: it is repeated, under the same key."""
+
+
+type Repeats = Callable[[str], Awaitable[bool | None]]
+"""Whether a repetition of a turn would call a tool again that is not safe to call twice; None: nobody knows."""
 
 
 class Deciding:
@@ -39,6 +48,7 @@ class Deciding:
         defaults: SettingsView,
         start: Callable[[Claim], None],
         stop: Callable[[Claim], None],
+        repeats: Repeats,
     ) -> None:
         self._engine = engine
         self._owner = owner
@@ -46,6 +56,7 @@ class Deciding:
         self._defaults = defaults
         self._start = start
         self._stop = stop
+        self._repeats = repeats
 
     async def cancel(self, reply_id: str) -> MessageView:
         """End a reply, and the call for it, whichever replica has made that.
@@ -98,14 +109,17 @@ class Deciding:
             await Hub.tell_in(session, WORK, "replies", {})
         return message_view(changed)
 
-    async def retry(self, reply_id: str, wanted: Wanted | None) -> Sent:
+    async def retry(self, reply_id: str, wanted: Wanted | None, *, confirmed: bool) -> Sent:
         """Call an agent again for a reply that failed or was cancelled: the same agent, or another one.
 
         Raises:
             NotFound: there is no such reply.
-            Conflict: it has not failed (`not_failed`), or an agent is answering (`answering`).
+            Conflict: it has not failed (`not_failed`), an agent is answering (`answering`), or something may be done
+                twice and the person has not `confirmed` that (`needs_confirmation`).
             Denied, Rejected, Unavailable: as for a message.
         """
+        if not confirmed and await self._may_repeat(reply_id, wanted):
+            raise Conflict(_MAYBE_DONE, code="needs_confirmation")
         try:
             async with writing(self._engine) as session:
                 message_id, claim = await self._begin_again(session, reply_id, wanted)
@@ -114,21 +128,34 @@ class Deciding:
         self._start(claim)
         return sent_as(claim.conversation_id, message_id, reply_id)
 
+    async def _may_repeat(self, reply_id: str, wanted: Wanted | None) -> bool:
+        """Whether a retry may have an effect once more, as the log says, or else the way in which the reply failed."""
+        async with reading(self._engine) as session:
+            reply = await session.get(ChatMessage, reply_id)
+        if reply is None or reply.status not in ("failed", "cancelled"):
+            return False  # which is refused
+        joins = reply.error_code in _NO_ANSWER and wanted in (None, _agent_of(reply))
+        if not joins and reply.turn_id is not None and (known := await self._repeats(reply.turn_id)) is not None:
+            return known
+        lost = reply.error_code in (INTERRUPTED, "connection_lost", "unavailable")
+        code = "cancelled" if reply.status == "cancelled" else "agent_unreachable" if lost else reply.error_code
+        return effect_unknown(code, retryable=joins)
+
     async def _begin_again(self, session: AsyncSession, reply_id: str, wanted: Wanted | None) -> tuple[str, Claim]:
         conversation, reply = await lock_reply(session, reply_id)
         if await is_answering(session, conversation.id):
             raise answering()
         if reply.status not in ("failed", "cancelled"):
             raise Conflict("this reply has not failed", code="not_failed")
-        named = reply.agent_instance_id, reply.agent_server_id or ""
-        chosen = await choose_agent(session, conversation.workspace_id, wanted or Wanted(named[1], named[0]))
+        named = _agent_of(reply)
+        chosen = await choose_agent(session, conversation.workspace_id, wanted or named)
         asked = ChatMessage.conversation_id == conversation.id, ChatMessage.seq == reply.seq - 1
         message_id = (await session.execute(select(ChatMessage.id).where(*asked))).scalar_one()
         images = select(func.count()).select_from(Image).where(Image.message_id == message_id)
         must_see(chosen, await session.scalar(images) or 0)
         self._wellness.check(chosen)
         key, plan = reply.key or "", Plan(reply.remembers_from or reply.seq - 1, reply.images_from)
-        if reply.error_code not in _NO_ANSWER or (chosen.instance_id, chosen.server_id) != named:
+        if reply.error_code not in _NO_ANSWER or Wanted(chosen.server_id, chosen.instance_id) != named:
             *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
             plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
             key = str(uuid4())
@@ -136,6 +163,10 @@ class Deciding:
         again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values}, answering=True)
         assert again is not None, "its conversation is locked"
         return message_id, Claim.of(again, taken_over=False)
+
+
+def _agent_of(reply: ChatMessage) -> Wanted:
+    return Wanted(reply.agent_server_id or "", reply.agent_instance_id)
 
 
 async def _must_fit(content: dict[str, Any], reply: ChatMessage) -> None:

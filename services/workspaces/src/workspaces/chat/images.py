@@ -43,6 +43,21 @@ def pictures_of(encoded: Sequence[str]) -> tuple[Picture, ...]:
     return pictures
 
 
+def pictures_in(images: Sequence[tuple[str, str]], text: str) -> tuple[tuple[Picture, ...], str]:
+    """The images of an answer that can be shown, and its text without the notes that stand for them."""
+    pictures, left = list[Picture](), LARGEST_TOGETHER
+    for note, encoded in images:
+        try:
+            picture = _picture_of("images", encoded)
+        except Rejected:
+            continue
+        if len(pictures) < MOST_IMAGES and len(picture.data) <= left:
+            pictures.append(picture)
+            left -= len(picture.data)
+            text = text.replace(note, "", 1)
+    return tuple(pictures), text.strip() if pictures else text
+
+
 def type_of(data: bytes) -> str | None:
     """The type of an image by its first bytes: PNG, JPEG, GIF or WebP; None if it is none of them."""
     kind = image_type(data)

@@ -79,3 +79,4 @@ class Ending:
     error_code: str | None = None
     error: str | None = None
     turn_id: str | None = None
+    pictures: tuple[Picture, ...] = ()

@@ -19,6 +19,7 @@ from workspaces.agents.start import Agents
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.held import Held
 from workspaces.chat.history import halve
+from workspaces.chat.images import pictures_in
 from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.model import Claim, Ending
 from workspaces.chat.patience import Tries, with_postgres
@@ -70,9 +71,11 @@ class Replying:
         except Interrupted:
             return Ending("failed", error_code=INTERRUPTED, error=_INTERRUPTED)
         if not answer.failed:
-            return Ending("answered", answer.text, turn_id=answer.turn_id)
-        text = answer.text or "The agent failed and did not say why."
-        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id)
+            pictures, text = (
+                await asyncio.to_thread(pictures_in, answer.images, answer.text) if answer.images else ((), answer.text)
+            )
+            return Ending("answered", text, turn_id=answer.turn_id, pictures=pictures)
+        return Ending("failed", "", answer.code or "agent_error", _in_words(answer), answer.turn_id)
 
     async def cancel(self, claim: Claim) -> None:
         """Cancel the call for a reply at the agent, whichever replica has made it."""
@@ -127,6 +130,8 @@ class Replying:
                 log.info("the agent was not reached", extra={"reply": claim.reply_id, "reason": error.code})
                 await held.voice.on_progress(Progress(0, None, _TRYING))
                 if not await tries.again(LOST_SECONDS if called else UNSENT_SECONDS):
+                    if called and error.code == "unreachable":  # now, but an earlier try has arrived
+                        raise CallFailed(str(error), code="connection_lost", lost=True) from error
                     raise
             else:
                 busy = answer.failed and answer.code == "busy"
@@ -159,6 +164,12 @@ class Replying:
             return await self.concluding.begin_anew(replace(claim, key=str(uuid4()), plan=plan))
 
         return await with_postgres(begin_anew, "leave out half of the history")
+
+
+def _in_words(answer: CallAnswer) -> str:
+    """Why an agent has failed, without the code and the id of the turn, which are known besides."""
+    text = answer.text.removeprefix(f"{answer.code}: ").removesuffix(f" (turn {answer.turn_id})").strip()
+    return _sentence(text) if text else "The agent failed and did not say why."
 
 
 def _sentence(text: str) -> str:

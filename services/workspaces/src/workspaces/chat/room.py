@@ -13,7 +13,7 @@ from workspaces.answers import SettingsView
 from workspaces.chat.choosing import Wellness
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.conversations import Conversations
-from workspaces.chat.deciding import Deciding
+from workspaces.chat.deciding import Deciding, Repeats
 from workspaces.chat.following import Following
 from workspaces.chat.leases import Leases, watch_unowned
 from workspaces.chat.reading import Reading
@@ -44,6 +44,7 @@ async def open_chat(
     metrics: Metrics,
     agents: Agents,
     defaults: SettingsView,
+    repeats: Repeats,
 ) -> AsyncGenerator[Chat]:
     """The chat of this replica, whose replies run inside the block. `runner.stop` hands them over before it ends."""
     owner = f"{process.instance}-{uuid.uuid4().hex[:8]}"
@@ -52,7 +53,7 @@ async def open_chat(
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
     sending = Sending(engine, owner, wellness, defaults, runner.start, hub)
-    deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel)
+    deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel, repeats)
     following = Following(reading, runner, hub)
     async with (
         process.running(runner.run(), "replies of agents"),

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -146,6 +146,8 @@ def arguments_of(lines: Sequence[Line], claim: Claim) -> dict[str, Any]:
 
 
 def _said(line: Line) -> dict[str, Any]:
+    if line.role == "assistant":  # those that an agent has sent are not sent back
+        line = replace(line, pictures=[(kind, None) for kind, _ in line.pictures])
     left_out = [NO_IMAGE for _, data in line.pictures if data is None]
     content = "\n".join([line.content, *left_out] if line.content else left_out)
     said: dict[str, Any] = {"role": line.role, "content": content}

@@ -211,6 +211,19 @@ export interface MessageView {
   attempt: number;
 }
 
+export interface OpenSession {
+  id: string;
+  begun_at: string;
+  used_at: string | null;
+  address: string;
+  browser: string;
+  current: boolean;
+}
+
+export interface OpenSessions {
+  sessions: OpenSession[];
+}
+
 export interface Picker {
   agents: AgentView[];
   empty: EmptyPicker | null;

@@ -1,6 +1,6 @@
 // The REST API below /api/v1. Every failure is an ApiError with a sentence that can be shown.
 import { capital } from "./lib.js";
-import { expire, session } from "./state.js";
+import { csrf, expire } from "./state.js";
 
 const BASE = "/api/v1";
 const TIMEOUT_MS = 30_000;
@@ -34,9 +34,8 @@ export class ApiError extends Error {
  */
 export async function request(method, path, body, options = {}) {
   /** @type {Record<string, string>} */
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", "X-CSRF-Token": csrf() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (method !== "GET" && session.value) headers["X-CSRF-Token"] = session.value.csrf;
   const ends = AbortSignal.timeout(TIMEOUT_MS);
   const signal = options.signal ? AbortSignal.any([options.signal, ends]) : ends;
   let response;

@@ -70,5 +70,5 @@ function follow(event) {
   if (!(link instanceof HTMLAnchorElement) || link.target || link.origin !== location.origin || link.download) return;
   if (link.pathname.startsWith("/api/") || link.getAttribute("href")?.startsWith("#")) return;
   event.preventDefault();
-  if (link.href !== location.href) navigate(link.pathname + link.search);
+  if (link.href !== location.href) navigate(link.pathname + link.search + link.hash);
 }

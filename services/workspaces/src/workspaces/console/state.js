@@ -8,6 +8,11 @@ import { effect, signal } from "./lib.js";
 /** The login; null: nobody is logged in; undefined: not yet known. @type {import("./lib.js").Signal<SessionView | null | undefined>} */
 export const session = signal(undefined);
 
+/** What each request has to say besides the cookie, which browsers send to all ports of this host. Only this origin can read it. */
+export const csrf = () => read("csrf") || session.peek()?.csrf || "";
+
+effect(() => void (session.value && keep("csrf", session.value.csrf)));
+
 /** The session is over, and nobody has logged out. */
 export const expired = signal(false);
 

@@ -1,6 +1,6 @@
 // Server-sent events by fetch: with a status, the last event's id, and an end when nothing is heard any more.
 import { REACHED } from "./api.js";
-import { expire, session } from "./state.js";
+import { csrf, expire, session } from "./state.js";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
 const LONGEST_PAUSE_MS = 15_000;
@@ -70,7 +70,7 @@ class StreamReader {
     const silent = new AbortController();
     let timer = setTimeout(() => silent.abort(), SILENCE_MS);
     try {
-      const headers = { Accept: "text/event-stream", ...(this.lastId && { "Last-Event-ID": this.lastId }) };
+      const headers = { Accept: "text/event-stream", "X-CSRF-Token": csrf(), ...(this.lastId && { "Last-Event-ID": this.lastId }) };
       const response = await fetch(this.follower.url(), { headers, signal: AbortSignal.any([ended, silent.signal]) });
       if (response.status === 401) expire();
       if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`);

@@ -19,8 +19,11 @@ from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who, no_instance
 from workspaces.registries.read import Listing
 from workspaces.registries.refresh import listing_values, store_listing
-from workspaces.registries.urls import normal_url, suggested_name
+from workspaces.registries.urls import normal_url, suggested_name, told_apart
 from workspaces.tables import WORKSPACE_IDS, Assignment, PallasInstance, RetiredTeam
+
+MOST_INSTANCES = 1_000
+"""The agents of each are read into memory, and checked all the time."""
 
 
 async def list_instances(control: Control, *only: str) -> list[InstanceView]:
@@ -49,7 +52,7 @@ async def register(
     team that Mnemosyne has already.
 
     Raises:
-        Conflict: the address is that of another instance, or the id is or was.
+        Conflict: the address is that of another instance, the id is or was, or there are too many (`too_many`).
         Rejected: the address is bad, or what it has is no document of a registry (`field`).
         RegistryUnreachable: it does not answer.
     """
@@ -58,10 +61,9 @@ async def register(
         known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is None:
         listing = await control.fetcher.fetch(base)
-        given = name or suggested_name(base, listing.namespace)
         sealed = control.vault.seal(agent_token) if agent_token else None
         instance_id, new = await control.changes.make(
-            who, lambda session: _insert(session, base, given, listing, sealed, wanted)
+            who, lambda session: _insert(session, base, name, listing, sealed, wanted)
         )
     else:
         instance_id, new = known, False
@@ -71,14 +73,17 @@ async def register(
 
 
 async def _insert(
-    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None, wanted: str | None
+    session: AsyncSession, base: str, given: str | None, listing: Listing, sealed: str | None, wanted: str | None
 ) -> Decision[tuple[str, bool]]:
     known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is not None:
         return Decision((known, False))
     if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
         raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
+    if (await session.scalar(select(func.count()).select_from(PallasInstance)) or 0) >= MOST_INSTANCES:
+        raise Conflict(f"there are {MOST_INSTANCES} instances already: delete one first", code="too_many")
     instance_id = wanted or str(uuid.uuid4())
+    name = given or await _free_name(session, suggested_name(base, listing.namespace), base)
     row = insert(PallasInstance).values(
         id=instance_id,
         name=name,
@@ -93,6 +98,12 @@ async def _insert(
     return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
 
 
+async def _free_name(session: AsyncSession, name: str, base: str) -> str:
+    """The name, with the address behind it if another instance has it."""
+    others = await session.execute(select(PallasInstance.id, PallasInstance.name, PallasInstance.registry_url))
+    return told_apart([*((other, given, url) for other, given, url in others), ("", name, base)])[""]
+
+
 async def change_instance(
     control: Control,
     who: Who,
@@ -105,8 +116,7 @@ async def change_instance(
     """Rename an instance, move it to another registry, or replace the token that its agents are sent.
 
     None leaves it as it is; an empty token removes it.
-    It stays the same team wherever it is hosted (auth contract, section 4.1). The contract has no way to rename a team:
-    Mnemosyne keeps the name that it was made with.
+    It stays the same team wherever it is hosted (auth contract, section 4.1), whose name Mnemosyne mirrors.
 
     Raises:
         Conflict: another instance has this registry.
@@ -136,7 +146,8 @@ async def change_instance(
         await session.execute(update(PallasInstance).where(where).values(**values))
         await Hub.tell_in(session, ALL, "agents", {})
         data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
-        return Decision(None, (Event("instance", "updated", instance_id, data),))
+        told = (Hook("on_pallas_renamed", instance_id),) if name is not None else ()
+        return Decision(None, (Event("instance", "updated", instance_id, data),), told)
 
     await control.changes.make(who, change)
     return await get_instance(control, instance_id)

@@ -1,12 +1,14 @@
 """The agents that can be picked in a workspace (auth contract, section 10.2)."""
 
+from collections import Counter
+
 from sqlalchemy import select
 
 from pallas_postgres.engine import reading
 from workspaces.answers import AgentView, Capabilities, EmptyPicker, Picker
 from workspaces.handlers.parts import Control
 from workspaces.model import NO_TEAMS, no_workspace
-from workspaces.registries.urls import icon_path
+from workspaces.registries.urls import icon_path, told_apart
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
 
 NO_AGENTS = "The attached teams have no agents."
@@ -26,12 +28,19 @@ async def pick(control: Control, workspace_id: str) -> Picker:
     async with reading(control.engine) as session:
         if await session.get(Workspace, workspace_id) is None:
             raise no_workspace(workspace_id)
-        agents = [_view(control, *row) for row in await session.execute(found)]
+        rows = [(one, name, base) for one, name, base in await session.execute(found)]
         attached = select(Assignment.workspace_id).where(Assignment.workspace_id == workspace_id).limit(1)
         any_team = await session.scalar(attached) is not None
-    if not agents:
+    if not rows:
         link = f"/workspaces/{workspace_id}/settings#attached-teams"
         return Picker(agents=(), empty=EmptyPicker(text=NO_AGENTS if any_team else NO_TEAMS, link=link))
+    teams = told_apart({(one.pallas_instance_id, name, base) for one, name, base in rows})
+    agents = [_view(control, one, teams[one.pallas_instance_id], base) for one, _, base in rows]
+    same = Counter(one.label for one in agents)
+    agents = [
+        one.model_copy(update={"label": f"{one.label} ({one.server_id})"}) if same[one.label] > 1 else one
+        for one in agents
+    ]
     return Picker(agents=tuple(sorted(agents, key=lambda one: (one.label.casefold(), one.instance_id, one.server_id))))
 
 

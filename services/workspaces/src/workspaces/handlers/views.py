@@ -20,7 +20,7 @@ def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: Hea
         "agents": [discovered(one.registry_url, agent, one.id, health) for agent in one.agents],
         "workspace_ids": workspace_ids,
         "believed": one.believed or None,
-        "drift": drift(status, one.believed, workspace_ids),
+        "drift": drift(one.name, status, one.believed, workspace_ids),
     }
     known = {name: getattr(one, name) for name in InstanceView.model_fields if name not in computed}
     return InstanceView.model_validate(known | computed)
@@ -39,7 +39,9 @@ def _jwt_state(one: PallasInstance) -> JwtState:
     return "ready" if one.jwt_revealed_at is None else "revealed"
 
 
-def drift(status: str | None, believed: Mapping[str, Any] | None, workspace_ids: Sequence[str]) -> str | None:
+def drift(
+    name: str, status: str | None, believed: Mapping[str, Any] | None, workspace_ids: Sequence[str]
+) -> str | None:
     """What Mnemosyne believes differently, in a sentence; None if nothing is known to differ."""
     if status != "provisioned" or not believed:
         return None
@@ -52,6 +54,8 @@ def drift(status: str | None, believed: Mapping[str, Any] | None, workspace_ids:
         *_named("Mnemosyne has not been told yet of", set(workspace_ids) - theirs),
         *_named("Mnemosyne still has", theirs - set(workspace_ids)),
     ]
+    if believed.get("name") not in (None, name):
+        parts.append(f"Mnemosyne has this team as {believed['name']!r}.")
     if believed.get("jwt_is_current") is False:
         parts.append("The JWT stored here is not the team's current one: it was rotated elsewhere. Rotate it here.")
     return " ".join(parts) or None

@@ -22,6 +22,7 @@ from workspaces.model import Who
 
 log = logging.getLogger(__name__)
 
+RENAMED = "on_pallas_renamed"
 GONE = "the team was deleted in Mnemosyne, which cannot be undone; register the instance anew"
 
 
@@ -105,7 +106,7 @@ class Settler:
     async def _settle(self, ended: Ended, state: State) -> None:
         due, wanted = ended.due, state.workspace_ids
         provisioned = state.status == "provisioned"
-        if provisioned and RECONCILE in due.hooks:
+        if provisioned and {RECONCILE, RENAMED} & set(due.hooks):
             provisioned = await self._look(ended, state)
         if not provisioned and await self.provision(ended, state) and not wanted:
             # A new team has no workspaces.
@@ -134,9 +135,20 @@ class Settler:
             raise TeamGone(GONE)
         if current is False and (state.believed or {}).get("jwt_is_current") is not False:
             ended.data["drift"] = "the JWT had been rotated elsewhere"
+        if team.name not in (None, state.name):
+            await self._rename(ended, state)
         if set(team.workspace_ids) != set(state.workspace_ids):
             ended.data["drift"] = "Mnemosyne had other workspaces"
         return True
+
+    async def _rename(self, ended: Ended, state: State) -> None:
+        """Tell Mnemosyne the name. The contract has no route for that, so one that is not ours may keep the old one."""
+        try:
+            await self.teams.rename(state.id, state.name, correlation=ended.due.who.correlation)
+        except MnemosyneRefused:
+            return
+        ended.values["believed"] = {**ended.values["believed"], "name": state.name}
+        ended.data |= {"drift": "Mnemosyne had another name", "changed": True}
 
     async def provision(self, ended: Ended, state: State) -> bool:
         """Make the team, or find it, and store its JWT. Returns whether it is new.

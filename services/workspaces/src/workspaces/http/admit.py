@@ -1,7 +1,8 @@
-"""Admits requests of the API: by a session's cookie, or by HTTP Basic for the command line.
+"""Admits requests of the API: by a session's cookie with its CSRF token, or by HTTP Basic for the command line.
 
-A browser is never asked for HTTP Basic, so it never sends it by itself. A cookie is sent by itself, so with one the
-unsafe methods need the CSRF token and must not come from another site.
+A browser is never asked for HTTP Basic, so it never sends it by itself. A cookie is sent by itself, and to each port of
+the host, so alone it is worth nothing but pictures, whose addresses are random. The page that has logged in keeps the
+token in the storage of its origin. Unsafe methods must not come from another site, either.
 """
 
 import hmac
@@ -21,17 +22,19 @@ from pallas_runtime.http.peers import name_caller
 from pallas_runtime.http.problems import problem
 from workspaces.access.attempts import TooManyLogins
 from workspaces.access.login import Logins
-from workspaces.http.parts import API, LOGIN
+from workspaces.access.sessions import LoggedIn
+from workspaces.http.parts import API, LOGIN, SESSION
 from workspaces.model import Who
 from workspaces.settings import WorkspacesSettings
 
 log = logging.getLogger(__name__)
 
-COOKIE = "pallas_session"
+_COOKIE = "pallas_session"
 CSRF = "x-csrf-token"
 NOBODY = "-"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MEBIBYTE = 1024 * 1024
+_PICTURES = re.compile(re.escape(API) + r"/(images|icons)/[^/]+")
 _WITH_IMAGES = re.compile(re.escape(API) + r"/conversations/[^/]+/messages")
 _IMAGES = Limit(17 * MEBIBYTE, 60.0)
 _LOGIN = Limit(4096)
@@ -68,15 +71,18 @@ class Admission:
         return Admitted({"who": replace(nobody, account=given[0]), "session": None}, limit_of(request.scope))
 
     async def _by_cookie(self, request: HTTPConnection, nobody: Who) -> Admitted | Response:
-        session = await self._access.sessions.find(request.cookies.get(COOKIE, ""))
+        session = await self._access.sessions.find(request.cookies.get(cookie_name(request), ""))
         if session is None:
             return unauthorized()
-        if request.scope["method"] not in SAFE:
-            if refused := self._refuse_other_sites(request, nobody):
-                return refused
-            if not hmac.compare_digest(request.headers.get(CSRF, "").encode(), session.csrf.encode()):
-                log.warning("refused a request without the CSRF token", extra={"address": nobody.address})
-                return problem(403, "the CSRF token is missing or wrong: load the page again", "bad_csrf")
+        if refused := self._refuse_other_sites(request, nobody):
+            return refused
+        if hmac.compare_digest(request.headers.get(CSRF, "").encode(), session.csrf.encode()):
+            await self._access.sessions.used(session)
+        elif not _needs_no_token(request.scope, session):
+            log.warning("refused a request without the CSRF token", extra={"address": nobody.address})
+            if request.scope["method"] in SAFE:
+                return unauthorized()
+            return problem(403, "the CSRF token is missing or wrong: load the page again", "bad_csrf")
         return Admitted({"who": replace(nobody, account=session.account), "session": session}, limit_of(request.scope))
 
     def _refuse_other_sites(self, request: HTTPConnection, nobody: Who) -> Response | None:
@@ -84,6 +90,19 @@ class Admission:
             return None
         log.warning("refused a request from a page of another site", extra={"address": nobody.address})
         return problem(403, "the request comes from a page of another site", "cross_site")
+
+
+def _needs_no_token(scope: Scope, session: LoggedIn) -> bool:
+    """Whether the cookie is enough: for pictures, and for a page that is loaded right after the login."""
+    path = scope["path"]
+    told = path == SESSION and session.is_new
+    return scope["method"] in SAFE and (told or _PICTURES.fullmatch(path) is not None)
+
+
+def cookie_name(request: HTTPConnection) -> str:
+    """The name of the cookie. Consoles at several ports of a host have one each."""
+    _, _, port = request.headers.get("host", "").rpartition(":")
+    return f"{_COOKIE}_{port}" if port.isascii() and port.isdigit() else _COOKIE
 
 
 def limit_of(scope: Scope) -> Limit:

@@ -59,10 +59,11 @@ class SendMessage(Body):
 
 
 class Retry(Body):
-    """Another agent to call, or the same one."""
+    """Another agent to call, or the same one. `confirmed`: although something may be done twice."""
 
     agent_server_id: Id | None = None
     agent_instance_id: Id | None = None
+    confirmed: bool = False
 
     @model_validator(mode="after")
     def names_an_agent(self) -> Self:
@@ -105,8 +106,12 @@ def messages_router(parts: Parts) -> APIRouter:
 
     @router.post("/messages/{reply_id}/retry", status_code=202)
     async def retry(reply_id: UUID, body: Retry | None = None) -> Sent:
-        """Call the agent again, or another one, for a reply that failed or was cancelled."""
-        return await chat.deciding.retry(str(reply_id), body.wanted() if body is not None else None)
+        """Call the agent again, or another one, for a reply that failed or was cancelled.
+
+        If it may have done something already, this has to be `confirmed`: else 409, `needs_confirmation`.
+        """
+        given = body or Retry()
+        return await chat.deciding.retry(str(reply_id), given.wanted(), confirmed=given.confirmed)
 
     @router.post("/messages/{reply_id}/answer")
     async def answer(reply_id: UUID, body: Answer) -> MessageView:

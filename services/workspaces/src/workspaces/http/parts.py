@@ -51,4 +51,4 @@ type Sender = Annotated[Who, Depends(sender_of)]
 
 
 API = "/api/v1"
-LOGIN = f"{API}/login"
+LOGIN, SESSION = f"{API}/login", f"{API}/session"

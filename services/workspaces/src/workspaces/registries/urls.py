@@ -1,6 +1,8 @@
 """Addresses of registries, as a person writes them and as they are stored, and of the icons of their agents."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterable
 from urllib.parse import unquote, urljoin
 
 import httpx2
@@ -23,6 +25,8 @@ def normal_url(given: str) -> str:
         Rejected: it is no http(s) address, or it has credentials, a query or a fragment (`field`).
     """
     text = given.strip()
+    if text and "://" not in text:
+        text = f"http://{text}"  # as people type it
     if not text or len(text) > LONGEST_URL or not text.isprintable() or " " in text:
         raise _bad(f"must be an http(s) address of at most {LONGEST_URL} characters")
     try:
@@ -53,6 +57,22 @@ def suggested_name(base: str, namespace: str | None) -> str:
     if len(parts) >= 2 and parts[-2] == "teams":
         return line(parts[-1], LONGEST_NAME) or url.host
     return line((namespace or "").rpartition(".")[2], LONGEST_NAME) or url.host
+
+
+def told_apart(instances: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """A name for each instance, of their ids, names and addresses.
+
+    Where two have one name, it has the host behind it; where that is not enough, the address.
+    """
+    wanted = {
+        instance_id: (name, f"{name} ({httpx2.URL(base).netloc.decode()})", f"{name} ({base})")
+        for instance_id, name, base in instances
+    }
+    taken = Counter(name.casefold() for names in wanted.values() for name in names)
+    return {
+        instance_id: next((name for name in names if taken[name.casefold()] == 1), names[-1])
+        for instance_id, names in wanted.items()
+    }
 
 
 def _bad(reason: str) -> Rejected:

@@ -4,9 +4,10 @@ import logging
 from dataclasses import dataclass
 
 from pallas_bus.transport import kv
-from pallas_calls.replay_turn import plan_replay, submit_replay
+from pallas_calls.replay_turn import find_stored_turn, plan_replay, repeated_tool, submit_replay
 from pallas_contracts.agents import ModelDependency
 from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from workspaces.answers import Replayed, TurnAgent, TurnModels
 from workspaces.model import Who
@@ -47,6 +48,16 @@ class Again:
         return TurnModels(
             models=tuple(sorted(models)), agents=tuple(sorted(agents, key=lambda each: (each.team, each.agent)))
         )
+
+    async def repeats(self, turn_id: str) -> bool | None:
+        """Whether executing a turn again may repeat a side effect; None if that cannot be found in the log."""
+        try:
+            bus = self.broker.need()
+            turn = await find_stored_turn(bus, turn_id)
+            definition = await kv.get(bus, AGENTS, team=turn.team, agent=turn.agent)
+        except PallasError:
+            return None
+        return repeated_tool(turn, definition) is not None if definition is not None else None
 
     async def execute(
         self, who: Who, turn_id: str, *, model: str | None, agent: str | None, confirmed: bool

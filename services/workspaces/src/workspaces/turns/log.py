@@ -15,10 +15,11 @@ from pallas_postgres.engine import reading
 from workspaces.answers import Comparison, TurnPage, TurnView
 from workspaces.tables import ChatMessage, Conversation
 from workspaces.turns.broker import Broker
-from workspaces.turns.views import line_of, view_of
+from workspaces.turns.views import line_of, view_of, with_messages
 
 MOST_CONTENT = 32 * 1024 * 1024
 """Bytes of content that are read of one turn. Of a turn with more, only how it ended is shown."""
+_WITH_ANSWERS = ("completed", "input_required")
 MOST_SECONDS = 1.5
 """Seconds of searching for one page. What a filter seldom finds is found page by page."""
 
@@ -49,11 +50,11 @@ class TurnLog:
     async def compare(self, old_id: str, new_id: str) -> Comparison:
         """Two turns, each with its content; raises as `show` does."""
         old, new = await asyncio.gather(*(self._whole(each, content=True) for each in (old_id, new_id)))
-        ended = old.outcome is not None and new.outcome is not None
+        answered = old.state in _WITH_ANSWERS and new.state in _WITH_ANSWERS
         return Comparison(
             old=await self._view(old, content=True),
             new=await self._view(new, content=True),
-            equal=content_of(old).equals(content_of(new)) if ended else None,
+            equal=content_of(old).equals(content_of(new)) if answered else None,
         )
 
     async def _whole(self, turn_id: str, *, content: bool) -> TurnHistory:
@@ -64,16 +65,17 @@ class TurnLog:
     async def _view(self, turn: TurnHistory, *, content: bool) -> TurnView:
         view = view_of(turn, content=content)
         query = (
-            select(ChatMessage.id, Conversation.id, Conversation.workspace_id)
+            select(ChatMessage, Conversation.workspace_id)
             .join(Conversation, ChatMessage.conversation_id == Conversation.id)
             .where(ChatMessage.turn_id == turn.turn_id)
             .limit(1)
         )
         async with reading(self.engine) as session:
             found = (await session.execute(query)).first()
-        if found is None:
-            return view
-        message, conversation, workspace = found
-        return view.model_copy(
-            update={"message_id": message, "conversation_id": conversation, "workspace_id": workspace}
-        )
+            if found is None:
+                return view
+            reply, workspace = found
+            asked = ChatMessage.conversation_id == reply.conversation_id, ChatMessage.seq == reply.seq - 1
+            message = await session.scalar(select(ChatMessage.content).where(*asked))
+        known = {"message_id": reply.id, "conversation_id": reply.conversation_id, "workspace_id": workspace}
+        return with_messages(view, message or "", reply).model_copy(update=known)

@@ -11,6 +11,7 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_calls.replay_turn import why_no_replay
 from pallas_contracts.turns import Fault, ModelCalled
 from workspaces.answers import TurnContent, TurnLine, TurnTimes, TurnView
+from workspaces.tables import ChatMessage
 from workspaces.turns.bars import bars_of
 
 LONGEST_TEXT = 64 * 1024
@@ -60,6 +61,19 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
         can_replay=refused is None,
         why_not=refused[1] if refused is not None else None,
     )
+
+
+def with_messages(view: TurnView, message: str, reply: ChatMessage) -> TurnView:
+    """The turn with what its conversation has of it, where the log has forgotten that."""
+    content = view.content
+    if content is None:
+        return view
+    if content.asked is None:
+        content = content.model_copy(update={"asked": {"message": _cut(message)}})
+    if content.expired:
+        content = content.model_copy(update={"text": _cut(reply.content), "expired": False})
+    fault = _cut(reply.error) if view.fault is None and reply.status == "failed" and reply.error else view.fault
+    return view.model_copy(update={"content": content, "fault": fault})
 
 
 def _content(turn: TurnHistory, found: Content) -> TurnContent:

@@ -15,10 +15,13 @@ from pallas_contracts.turns import (
     Answered,
     AnyEvent,
     Continued,
+    Fault,
     HandedBack,
+    InputRequired,
     ModelCalled,
     ModelFailed,
     Restarted,
+    Result,
     Step,
     TextDelta,
     ToolCompleted,
@@ -75,7 +78,13 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     entries = [*_queue(turn, attempts)]
     for number, (attempt, following) in enumerate(zip_longest(attempts, attempts[1:]), 1):
         taken = frozenset(call for later in attempts[number:] for call in _taken(later))
-        entries += _Attempt(turn.turn_id, attempt, _end(turn, attempt, following), taken).entries()
+        end, lost = _end(turn, attempt, following), _lost(turn, attempt, following)
+        entries += _Attempt(turn.turn_id, attempt, lost or end, taken, lost is not None).entries()
+        if lost is not None and end is not None:
+            took = (end - lost).total_seconds()
+            entries.append(
+                Entry(lost, "queue", f"the worker was lost, noticed after {took:.1f} s", took, attempt=number)
+            )
         if (handed_back := attempt.handed_back) is not None:
             since = time_of(handed_back)
             taken_at = following.claim.at if following is not None else turn.outcome.ended_at if turn.outcome else None
@@ -118,18 +127,30 @@ def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory |
     return turn.outcome.ended_at if turn.outcome is not None else None
 
 
+def _lost(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
+    """When the worker of an attempt was heard of last, if it was lost."""
+    events = attempt.in_order()
+    ended = any(isinstance(event, Result | InputRequired | Fault | HandedBack) for event in events)
+    noticed = following is not None or (turn.outcome is not None and turn.outcome.code == "worker_lost")
+    return max(map(time_of, events), default=attempt.claim.at) if noticed and not ended else None
+
+
 def _taken(attempt: AttemptHistory) -> tuple[str, ...]:
     return next((event.taken for event in attempt.events.values() if isinstance(event, Continued)), ())
 
 
 @dataclass
 class _Attempt:
-    """Nests the events of an attempt: calls in steps, a sub-agent in its call."""
+    """Nests the events of an attempt: calls in steps, a sub-agent in its call.
+
+    If its worker was `lost`, `end` is when it was heard of last, which ends all that it did.
+    """
 
     turn_id: str
     history: AttemptHistory
     end: datetime | None
     taken: frozenset[str]
+    lost: bool = False
     made: list[Entry] = field(default_factory=list[Entry])
     _steps: dict[str, Entry] = field(default_factory=dict[str, Entry])
     _calls: dict[str, Entry] = field(default_factory=dict[str, Entry])
@@ -149,6 +170,10 @@ class _Attempt:
             self._take(event, time_of(event))
         for agent in list(self._steps):
             self._end_step(agent, self.end)
+        if self.lost and self.end is not None:
+            for entry in self.made:
+                if entry is self._whole or (entry.kind in ("tool", "agent") and entry.took is None):
+                    entry.took, entry.failed = (self.end - entry.at).total_seconds(), True
         return self.made
 
     def _take(self, event: AnyEvent, at: datetime) -> None:

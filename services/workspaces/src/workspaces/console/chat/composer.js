@@ -2,7 +2,7 @@
 import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
-import { draftOf, faultOfPaste, keepDraft, newDraft } from "./drafts.js";
+import { draftOf, draftPictures, faultOfPaste, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
 import { Obstacle, placeholder } from "./obstacle.js";
 import { AgentPicker } from "./picker.js";
@@ -17,7 +17,8 @@ import { AgentPicker } from "./picker.js";
  */
 export function Composer({ place, agents, running = "", asking = false, stays = false, cancel, send }) {
   const [draft, setDraft] = useState(() => draftOf(place));
-  const [pictures, setPictures] = useState(/** @type {Picture[]} */ ([]));
+  const [pictures, setPictures] = useState(() => draftPictures.get(place) ?? []);
+  useEffect(() => void draftPictures.set(place, pictures), [pictures]);
   const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
   const [sending, setSending] = useState(false);
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -62,6 +63,7 @@ export function Composer({ place, agents, running = "", asking = false, stays = 
     try {
       await send({ id: message.id, text: message.text.trim(), pictures: images });
       keepDraft(place, newDraft());
+      draftPictures.delete(place);
     } catch (error) {
       // With the same id, so that it becomes one message even if the server has it already.
       setDraft((typed) => (typed.text ? typed : message));

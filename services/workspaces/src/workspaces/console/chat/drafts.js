@@ -2,6 +2,9 @@
 
 /** `id`: what the message will be called, so that sending it twice makes one. @typedef {{id: string, text: string}} Draft */
 
+/** The images of drafts, which are too large for the storage of the tab: they end with the page. @type {Map<string, import("./images.js").Picture[]>} */
+export const draftPictures = new Map();
+
 /** What a conversation that was just made begins with, until it is loaded. @type {Map<string, string>} */
 export const firstTexts = new Map();
 

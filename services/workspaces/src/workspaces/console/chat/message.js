@@ -1,8 +1,9 @@
 // One message of the transcript.
-import { html } from "../lib.js";
-import { post, path } from "../api.js";
+import { html, useState } from "../lib.js";
+import { ApiError, post, path } from "../api.js";
 import { session } from "../state.js";
 import { Button, Copy, Icon } from "../parts/basic.js";
+import { confirm } from "../parts/dialog.js";
 import { useWork } from "../parts/load.js";
 import { Blocks, Markdown } from "../parts/markdown.js";
 import { Clock } from "../parts/time.js";
@@ -23,10 +24,13 @@ export function Message({ item, agents }) {
 
 /** @param {{view: MessageView}} props */
 const Asked = ({ view }) => html`<article class=${`message asked${view.revision ? "" : " on-its-way"}`} aria-label="You">
-  ${view.images.length > 0 && html`<div class="pictures">${view.images.map((each) => html`
-    <a href=${sourceOf(each.id)} target="_blank" rel="noopener">
-      <img src=${sourceOf(each.id)} alt="Image of this message" loading="lazy" /></a>`)}</div>`}
+  <${Pictures} view=${view} />
   ${view.content && html`<div class="bubble" dir="auto">${view.content}</div>`}</article>`;
+
+/** @param {{view: MessageView}} props */
+const Pictures = ({ view }) => view.images.length > 0 && html`<div class="pictures">${view.images.map((each) => html`
+  <a href=${sourceOf(each.id)} target="_blank" rel="noopener">
+    <img src=${sourceOf(each.id)} alt="Image of this message" loading="lazy" /></a>`)}</div>`;
 
 /** The address of an image: what has not been sent yet is in the browser's memory. @param {string} id */
 const sourceOf = (id) => (id.startsWith("blob:") ? id : `/api/v1/images/${id}`);
@@ -40,9 +44,10 @@ function Reply({ item, view, agents }) {
     <header><${AgentIcon} icon=${agent?.icon} /><strong dir="auto">${name}</strong>
       ${!atWork && html`<span class="faint"><${Clock} at=${view.ended_at ?? view.created_at} /></span>`}</header>
     ${view.content ? html`<${Markdown} text=${view.content} meanwhile=${item.text.parts.peek()} />` : view.status !== "answered" && html`<${Arriving} text=${item.text} />`}
+    <${Pictures} view=${view} />
     ${atWork && html`<${Thinking} progress=${view.progress} since=${item.since} asking=${view.status === "asking"} />`}
     ${view.status === "asking" && view.question && html`<${Question} key=${view.question.id} reply=${view.id} question=${view.question} />`}
-    ${view.status === "answered" && !view.content.trim() && html`<p class="muted">The agent answered without text.</p>`}
+    ${view.status === "answered" && !view.content.trim() && !view.images.length && html`<p class="muted">The agent answered without text.</p>`}
     ${view.status === "failed" && html`<${Failure} view=${view} />`}
     ${view.status === "cancelled" && html`<p class="cancelled"><${Icon} name="circle-x" size=${14} />Cancelled</p>`}
     ${!atWork && html`<${Actions} view=${view} agents=${agents} />`}
@@ -53,12 +58,17 @@ function Reply({ item, view, agents }) {
 const keyOfReply = (view) => keyOf({ instance_id: view.agent_instance_id ?? "", server_id: view.agent_server_id ?? "" });
 
 /** @param {{view: MessageView}} props */
-const Failure = ({ view }) => html`<div class="failure" role="group" aria-label="Why there is no answer"><${Icon} name="circle-alert" />
-  <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>
-    ${view.error_code && html`<code class="tag">${view.error_code}</code>`}</div></div>`;
+function Failure({ view }) {
+  const [whole, setWhole] = useState(false);
+  const code = whole ? html`<code class="tag">${view.error_code}</code>` : html`<${Button} small kind="quiet" onClick=${() => setWhole(true)}>Details<//>`;
+  return html`<div class="failure" role="group" aria-label="Why there is no answer"><${Icon} name="circle-alert" />
+    <div class="grow"><p dir="auto">${view.error ?? "The agent did not answer."}</p>${view.error_code && code}</div></div>`;
+}
 
 /** @param {{text: import("./streamed.js").Streamed}} props */
 const Arriving = ({ text }) => text.parts.value.length > 0 && html`<${Blocks} parts=${text.parts.value} />`;
+
+const MAYBE_DONE = "The agent may already have done what it was asked, or a part of it. A retry may do that once more.";
 
 /** @param {{view: MessageView, agents: import("./agents.js").Agents}} props */
 function Actions({ view, agents }) {
@@ -66,7 +76,12 @@ function Actions({ view, agents }) {
   const broken = view.status !== "answered";
   const elsewhere = other && keyOf(other) !== keyOfReply(view) ? other : null;
   const { busy, run } = useWork();
-  const retry = (/** @type {object} */ target) => void run(() => post(path`/messages/${view.id}/retry`, target), failed);
+  /** @param {object} target @returns {Promise<unknown>} */
+  const send = (target) => post(path`/messages/${view.id}/retry`, target);
+  const retry = (/** @type {object} */ target) => void run(() => send(target), (error) =>
+    error instanceof ApiError && error.code === "needs_confirmation"
+      ? confirm({ title: "Retry?", text: MAYBE_DONE, action: "Retry anyway", danger: true, act: () => send({ ...target, confirmed: true }) })
+      : failed(error));
   const retryElsewhere = () => retry({ agent_instance_id: elsewhere?.instance_id, agent_server_id: elsewhere?.server_id });
   return html`<footer class=${broken ? "actions stay" : "actions"}>
     ${broken && html`<${Button} small icon="rotate-cw" busy=${busy} onClick=${() => retry({})}>Retry<//>`}

@@ -1,5 +1,5 @@
 // Attached Teams: which instances a workspace may use. Nothing changes until Save, which says what happened.
-import { counted, html, useState, valueTo } from "../lib.js";
+import { counted, html, useEffect, useRef, useState, valueTo } from "../lib.js";
 import { get, path, put } from "../api.js";
 import { Banner, Button, Empty, HealthBadge, Icon } from "./basic.js";
 import { StatusPill } from "./instance.js";
@@ -16,6 +16,8 @@ export function AttachedTeams({ workspace, onSaved }) {
   const [wishes, setWishes] = useState(/** @type {ReadonlyMap<string, boolean>} */ (new Map()));
   const { busy, error, run } = useWork();
   const [done, setDone] = useState(/** @type {{text: string, warnings: One[]} | null} */ (null));
+  const self = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => void (location.hash === "#attached-teams" && self.current?.scrollIntoView()), [loaded.data === null]);
   const known = loaded.data ?? [];
   const before = new Set(workspace.instance_ids);
   const chosen = new Set(known.map((each) => each.id).filter((id) => wishes.get(id) ?? before.has(id)));
@@ -33,7 +35,7 @@ export function AttachedTeams({ workspace, onSaved }) {
     setWishes(new Map());
     setDone(outcome(after, attach, detach));
   });
-  return html`<section class="card" aria-labelledby="teams-title" id="teams">
+  return html`<section class="card" aria-labelledby="teams-title" id="attached-teams" ref=${self}>
     <header><div class="grow"><h2 id="teams-title">Attached Teams</h2><p class="muted">All agents of an attached team can be picked in this workspace, and may read its libraries.</p></div></header>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !known.length
       ? html`<${Empty} icon="server" title="No instance is registered" action=${html`<${Button} href="/instances" icon="plus">Add an instance<//>`}>A team is a Pallas instance. Add one first.<//>`

@@ -110,7 +110,7 @@ export const Field = ({ label, for: id, hint, error, children }) => html`
     ${!error && hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}</div>`;
 
 /** Browsers have no clipboard where the page came by plain HTTP from another machine. @param {string} text */
-async function write(text) {
+export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = Object.assign(document.createElement("textarea"), { value: text });
   const within = document.querySelector("dialog[open]") ?? document.body;
@@ -130,7 +130,7 @@ export function Copy({ text, label = "Copy" }) {
     const timer = copied ? setTimeout(() => setCopied(false), 1500) : undefined;
     return () => clearTimeout(timer);
   }, [copied]);
-  const copy = () => write(text).then(() => setCopied(true), () => setCopied(false));
+  const copy = () => copyText(text).then(() => setCopied(true), () => setCopied(false));
   const [icon, says] = copied ? ["check", "Copied"] : ["copy", label];
   return html`<${IconButton} icon=${icon} label=${says} class=${copied ? "done" : ""} onClick=${copy} />`;
 }

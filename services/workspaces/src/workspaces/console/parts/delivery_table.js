@@ -10,6 +10,7 @@ import { duration } from "./units.js";
 /** @type {Record<string, string>} */
 const WORDS = {
   on_pallas_registered: "Create the team",
+  on_pallas_renamed: "Rename the team",
   on_pallas_deleted: "Retire the team",
   on_workspace_pallas_attached: "Push workspaces: attached",
   on_workspace_pallas_detached: "Push workspaces: detached",

@@ -28,7 +28,7 @@ export function EditDialog({ instance, onClose, onDone }) {
   const { busy, error, field, run } = useAction(async () => onDone(await patch(path`/pallas/${instance.id}`, changed)), onClose);
   return html`<${Dialog} title="Edit the instance" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body">
-      <${Field} label="Name" for=${`${id}-name`} error=${field === "name" && error} hint="It stands in front of each of its agents. Mnemosyne keeps the name that the team was made with.">
+      <${Field} label="Name" for=${`${id}-name`} error=${field === "name" && error} hint="It stands in front of each of its agents.">
         <input id=${`${id}-name`} value=${name} required maxlength="200" autofocus dir="auto" onInput=${valueTo(setName)} /><//>
       <${Field} label="Registry URL" for=${`${id}-url`} error=${field === "registry_url" && error} hint="For an instance that has moved. It stays the same team, with its JWT and its workspaces.">
         <input id=${`${id}-url`} value=${url} required spellcheck="false" inputmode="url" onInput=${valueTo(setUrl)} /><//>

@@ -1,5 +1,6 @@
 // Markdown in the page, with buttons that copy code. A long text appears slice by slice, and the page can be used meanwhile.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
+import { copyText } from "./basic.js";
 import { Rendering } from "../text/markdown.js";
 
 const BUDGET_MS = 12;
@@ -93,5 +94,5 @@ function copyCode(event) {
     button.textContent = word;
     setTimeout(() => (button.textContent = "Copy"), 1500);
   };
-  navigator.clipboard.writeText(code.textContent ?? "").then(() => say("Copied"), () => say("Not copied"));
+  copyText(code.textContent ?? "").then(() => say("Copied"), () => say("Not copied"));
 }

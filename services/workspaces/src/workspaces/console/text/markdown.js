@@ -7,9 +7,43 @@ import { highlighted } from "./highlight.js";
 
 const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
 
+/** Formulas are shown as they are written, so that no sign of theirs becomes a mark, and footnotes keep their text. @type {import("marked").TokenizerAndRendererExtension[]} */
+const EXTENSIONS = [
+  {
+    name: "formula", level: "inline",
+    start: (text) => text.indexOf("$"),
+    tokenizer(text) {
+      const [raw, block, inline] = /^\$\$([^$]{1,2000}?)\$\$|^\$(?![\s\d])([^$\n]{0,500}?[^\s\\$])\$(?!\d)/.exec(text) ?? [];
+      return raw ? { type: "formula", raw, text: (block ?? inline ?? "").trim() } : undefined;
+    },
+    renderer: ({ text }) => `<code>${escaped(text)}</code>`,
+  },
+  {
+    name: "note", level: "inline",
+    start: (text) => text.indexOf("[^"),
+    tokenizer(text) {
+      const [raw, name] = /^\[\^([\w-]{1,40})\]/.exec(text) ?? [];
+      return raw ? { type: "note", raw, text: name } : undefined;
+    },
+    renderer: ({ text }) => `<sup>${text}</sup>`,
+  },
+  {
+    name: "footnote", level: "block",
+    start: (text) => /^\[\^/m.exec(text)?.index,
+    tokenizer(text) {
+      const [raw, name, said] = /^\[\^([\w-]{1,40})\]:[ \t]*([^\n]*)(?:\n+|$)/.exec(text) ?? [];
+      return raw ? { type: "footnote", raw, text: name, tokens: this.lexer.inlineTokens(said ?? "") } : undefined;
+    },
+    renderer({ text, tokens }) {
+      return `<p><sup>${text}</sup> ${this.parser.parseInline(tokens ?? [])}</p>`;
+    },
+  },
+];
+
 const markdown = new Marked({
   gfm: true,
   breaks: true,
+  extensions: EXTENSIONS,
   renderer: {
     // Other HTML is shown as what it is.
     html: ({ text }) => (INLINE_HTML.test(text.trim()) ? text : escaped(text)),

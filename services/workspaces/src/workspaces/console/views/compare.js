@@ -40,6 +40,9 @@ export default function ComparePage({ params }) {
 /** @param {{data: Comparison, marking: boolean, onMark: () => void}} props */
 function Verdict({ data, marking, onMark }) {
   if (!isOver(data.new.turn)) return html`<${Banner} tone="busy" icon="timer">The second turn runs. This page follows it.<//>`;
+  const without = [data.old, data.new].filter((each) => ["failed", "cancelled"].includes(each.turn.state));
+  if (without.length === 2) return html`<${Banner} tone="bad">There is no answer to compare: both turns have ${without.every((each) => each.turn.state === "failed") ? "failed" : "ended without one"}.<//>`;
+  if (without.length) return html`<${Banner} tone="bad">Only the ${without[0] === data.old ? "second" : "first"} turn has an answer.<//>`;
   if (data.equal === null) return html`<${Banner} tone="idle">The answers cannot be compared: one of them is not stored.<//>`;
   if (data.equal) return html`<${Banner} tone="ok">The answers are equal.<//>`;
   const mark = html`<${Button} small aria-pressed=${marking} onClick=${onMark}>${marking ? "Show as Markdown" : "Show differences"}<//>`;

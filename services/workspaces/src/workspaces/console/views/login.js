@@ -62,7 +62,8 @@ export default function Login({ query }) {
     </div></main>`;
 }
 
-/** A path of this console, whatever the address says. @param {string | null} next */
-function inside(next) {
-  return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/";
+/** A path of this console, whatever the address says. It is read as browsers do, which leave out tabs. @param {string | null} next */
+export function inside(next) {
+  const url = URL.parse(next ?? "/", location.origin);
+  return url?.origin === location.origin && !/^\/(\/|login)/.test(url.pathname) ? url.pathname + url.search : "/";
 }

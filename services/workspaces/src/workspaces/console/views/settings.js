@@ -1,8 +1,11 @@
-// General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
+// General settings, and who is logged in: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
 import { capital, html, useState, useTitle, valueTo } from "../lib.js";
-import { get, put, sentence } from "../api.js";
-import { Banner, Button, Field } from "../parts/basic.js";
+import { get, path, put, remove, sentence } from "../api.js";
+import { Banner, Button, Field, Pill } from "../parts/basic.js";
+import { confirm } from "../parts/dialog.js";
 import { Loading, useLoaded, useWork } from "../parts/load.js";
+import { Table } from "../parts/table.js";
+import { Time } from "../parts/time.js";
 import { toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").SettingsView} Values */
@@ -27,7 +30,35 @@ export default function SettingsPage() {
   return html`<div class="page">
     <header><div><h1>Settings</h1><p>These settings apply to all workspaces.</p></div></header>
     ${loaded.data ? html`<${Form} values=${loaded.data} onSaved=${loaded.set} />` : html`<${Loading} loaded=${loaded} lines=${6} />`}
+    <${Sessions} />
   </div>`;
+}
+
+/** @typedef {import("../answers").OpenSession} Session */
+
+/** Who is logged in, and where. */
+function Sessions() {
+  const loaded = useLoaded(() => /** @type {Promise<import("../answers").OpenSessions>} */ (get("/sessions")), []);
+  const end = (/** @type {string} */ of, /** @type {string} */ title, /** @type {string} */ text) => confirm({
+    title, text, action: "End", danger: true, act: () => remove(of).then(loaded.reload) });
+  const columns = [
+    { title: "Browser", cell: (/** @type {Session} */ one) => html`<span title=${one.browser}>${browserIn(one.browser)}</span>` },
+    { title: "Address", cell: (/** @type {Session} */ one) => one.address },
+    { title: "Logged in", cell: (/** @type {Session} */ one) => html`<${Time} at=${one.begun_at} />` },
+    { title: "Last used", cell: (/** @type {Session} */ one) => html`<${Time} at=${one.used_at} />` },
+    { title: "State", cell: (/** @type {Session} */ one) => one.current ? html`<${Pill} tone="ok">This one<//>`
+      : html`<${Button} small onClick=${() => end(path`/sessions/${one.id}`, "End this session?", "Its browser has to log in again.")}>End<//>` },
+  ];
+  return html`<section class="card"><header><div class="grow"><h2>Sessions</h2><p class="muted">Browsers that are logged in. A new password ends all of them.</p></div>
+      <${Button} small onClick=${() => end("/sessions", "End all other sessions?", "Their browsers have to log in again.")}>End all others<//></header>
+    ${loaded.data ? html`<${Table} label="Sessions" columns=${columns} rows=${loaded.data.sessions} keyOf=${(/** @type {Session} */ one) => one.id} />` : html`<${Loading} loaded=${loaded} />`}</section>`;
+}
+
+/** The name of a browser and its system, from what it says of itself. @param {string} said */
+function browserIn(said) {
+  const name = /(?:Edg|OPR|Firefox|Chrome|Safari)(?=\/)/.exec(said)?.[0];
+  const system = /Windows|Android|iPhone|iPad|Mac OS X|Linux/.exec(said)?.[0];
+  return name ? [name.replace("Edg", "Edge").replace("OPR", "Opera"), system].filter(Boolean).join(" on ") : said.slice(0, 40) || "unknown";
 }
 
 /** @param {Entry} entry @param {Values} values */

@@ -1,5 +1,5 @@
 // Executing a turn again, with another model or another agent of its team.
-import { html, useId, useState, valueTo } from "../../lib.js";
+import { capital, html, useId, useState, valueTo } from "../../lib.js";
 import { path, post, sentence } from "../../api.js";
 import { navigate } from "../../router.js";
 import { Banner, Button, Field } from "../basic.js";
@@ -43,7 +43,7 @@ export function RunAgain({ view, onClose }) {
         <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>
       <${Field} label="Model" for=${`${id}-model`} error=${faultOf("model")}><select id=${`${id}-model`} value=${model} onChange=${change(setModel)}>
         <option value="">The agent's own</option>${models.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
-      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault).replace(`turn ${turn.id}`, "this turn")}<//>`}</div>
+      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${capital(fault.message.replace(`turn ${turn.id}`, "this turn"))}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy} autofocus onClick=${firstOnly}>${sure ? "Run anyway" : "Run again"}<//></footer>
   </form><//>`;
 }

@@ -15,6 +15,8 @@ from typing import Any, cast
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from pallas_runtime.http.bodies import ARRIVED
+
 HEADER_SECONDS = 5.0
 """Seconds from the first byte of a request to the end of its headers; for the first request, from the connect."""
 LARGEST_HEAD, MOST_HEADERS = 64 * 1024, 200
@@ -189,6 +191,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_body = False
+        cast("dict[str, Any]", self.scope)[ARRIVED] = True
         self._unread = self._head = 0
         super().on_message_complete()
         self._has_arrived()

@@ -8,10 +8,9 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 from starlette.responses import JSONResponse
 
 from pallas_runtime.http.problems import problem
-from workspaces.access.attempts import TooManyLogins
 from workspaces.access.sessions import LIVES, LoggedIn, make_link
 from workspaces.answers import LinkView, SessionView
-from workspaces.http.admit import COOKIE, too_many
+from workspaces.http.admit import COOKIE
 from workspaces.http.parts import Parts, Sender
 
 log = logging.getLogger(__name__)
@@ -39,14 +38,11 @@ def login_router(parts: Parts) -> APIRouter:
     async def log_in(body: Credentials, request: Request, who: Sender) -> Response:
         """Log in by the password, or by a link, which works once."""
         old = request.cookies.get(COOKIE)
-        try:
-            if body.password is not None:
-                begun = await parts.access.by_password(body.password.get_secret_value(), who.address, old)
-            else:
-                token = body.once.get_secret_value() if body.once else ""
-                begun = await parts.access.by_link(token, who.address, old)
-        except TooManyLogins as error:
-            return too_many(error)
+        if body.password is not None:
+            begun = await parts.access.by_password(body.password.get_secret_value(), who.address, old)
+        else:
+            token = body.once.get_secret_value() if body.once else ""
+            begun = await parts.access.by_link(token, who.address, old)
         if begun is None:
             reason = "the password is wrong" if body.password else "the link was used already, or is too old"
             return problem(401, reason, "wrong_password" if body.password else "bad_link")

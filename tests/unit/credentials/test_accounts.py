@@ -93,9 +93,7 @@ async def test_an_address_that_keeps_trying_waits_behind_new_addresses(ask: Ask,
 async def test_each_address_has_its_own_limit_of_waiting_checks(
     ask: Ask, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "FREE", 2)
-    monkeypatch.setattr(accounts, "PAUSING", 1)
-    monkeypatch.setattr(accounts, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(accounts, "WAITING_OF_ADDRESS", 2)
     strangers = [await ask(f"guess {number}", "2001:db8::1") for number in range(3)]
     same_network = await ask("guess", "2001:db8::2")
     others = [await ask("right", address) for address in ("2001:db8:0:1::1", "::ffff:10.0.0.1", "10.0.0.2")]
@@ -186,8 +184,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def test_an_address_that_guesses_pauses_longer_and_longer_and_the_right_password_still_counts(
-    admission: Admission, pauses: list[float]
+    pauses: list[float],
 ) -> None:
+    admission = Admission(slows_guesses=True)
     for number in range(5):
         assert not await admission.verify(HASH, f"wrong {number}", "a")
     assert not pauses
@@ -199,7 +198,8 @@ async def test_an_address_that_guesses_pauses_longer_and_longer_and_the_right_pa
     assert len(pauses) == 6, "the right password forgives the wrong ones"
 
 
-async def test_other_addresses_do_not_pause(admission: Admission, pauses: list[float]) -> None:
+async def test_other_addresses_do_not_pause(pauses: list[float]) -> None:
+    admission = Admission(slows_guesses=True)
     for number in range(6):
         assert not await admission.verify(HASH, f"wrong {number}", "2001:db8::1")
     assert await admission.verify(HASH, "right", "2001:db8:0:1::1")
@@ -210,7 +210,7 @@ async def test_a_known_password_is_checked_again_for_an_address_that_guesses_fas
     checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "SUSPICIOUS", 1)
-    account = Account("admin", HASH)
+    account = Account("admin", HASH, Admission(slows_guesses=True))
     checks.end(1)
     assert await soon(account.lets_in(basic("admin", "right"), "b"))
     guesses = [asyncio.create_task(account.lets_in(basic("admin", f"{n}"), "a")) for n in range(10)]

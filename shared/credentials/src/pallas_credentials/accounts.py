@@ -6,8 +6,9 @@ A check is expensive, so clients that guess passwords could keep others out. Eac
 Clients whose password was right before go first, then addresses in the order of how often they have tried. So each of
 many addresses that guess delays a newcomer once.
 
-An address that guesses is made slower, but never locked out: behind a proxy everybody may have the same one. Its checks
-run one by one, each a pause behind the last wrong password. The right one waits for those before it, 20 s at most.
+Where people log in (`slows_guesses`), an address that guesses is made slower, but not locked out: behind a proxy
+everybody may have the same one. Its checks run one by one, each a pause behind the last wrong password. The right one
+waits for those before it, 20 s at most.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ import secrets
 import time
 from bisect import insort
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 
@@ -30,8 +31,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from pallas_contracts.errors import Unavailable
 
 REMEMBERED_SECONDS = 60.0
-WAITING = 1024
-"""How many checks may wait for an account. Further ones are refused."""
+WAITING, WAITING_OF_ADDRESS = 1024, 64
+"""How many checks may wait for an account, in all and of one address. Further ones are refused."""
 FREE, FORGOTTEN_SECONDS = 5, 60.0
 """So many checks of an address run at once, until so many have been wrong. A minute without a wrong one forgives it."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
@@ -55,6 +56,7 @@ class _Waiter:
     """A waiting check. The least `rank` is next: the fewest tries, then the earliest."""
 
     rank: tuple[int, int]
+    address: str
     admitted: asyncio.Future[None]
 
 
@@ -115,10 +117,12 @@ class _Guesses:
 class Admission:
     """The queue of an account. `slot` is the lock that all accounts share, so that one check runs at a time.
 
+    With `slows_guesses` an address pauses between its checks behind `FREE` wrong passwords.
     A check takes all cores and 64 MiB: two at once are no faster than one.
     """
 
     slot: asyncio.Lock = field(default_factory=asyncio.Lock)
+    slows_guesses: bool = False
     _busy: bool = False
     _waiting: list[_Waiter] = field(default_factory=list[_Waiter])
     _tried: dict[str, int] = field(default_factory=dict[str, int])
@@ -135,7 +139,7 @@ class Admission:
         guesses = self._guesses[network] = self._guesses.pop(network, None) or _Guesses()
         if len(self._guesses) > ADDRESSES:
             del self._guesses[next(iter(self._guesses))]
-        async with guesses.paced():
+        async with guesses.paced() if self.slows_guesses else nullcontext():
             await self._wait(network, first=first)
             try:
                 async with self.slot:
@@ -158,8 +162,10 @@ class Admission:
         if not self._busy:
             self._busy = True
             return
+        if not first and sum(waiter.address == address for waiter in self._waiting) >= WAITING_OF_ADDRESS:
+            raise _busy()
         loop = asyncio.get_running_loop()
-        waiter = _Waiter((-1 if first else tried, next(self._numbers)), loop.create_future())
+        waiter = _Waiter((-1 if first else tried, next(self._numbers)), address, loop.create_future())
         insort(self._waiting, waiter, key=lambda one: one.rank)
         if len(self._waiting) > WAITING:
             self._refuse(self._waiting[-1])
@@ -261,9 +267,9 @@ class Account:
 class Accounts:
     """The accounts of a process, by name. An account without a password hash is closed."""
 
-    def __init__(self, hashes: Mapping[str, str | None]) -> None:
-        slot = asyncio.Lock()
-        self._open = {name: Account(name, kept, Admission(slot)) for name, kept in hashes.items() if kept is not None}
+    def __init__(self, hashes: Mapping[str, str | None], *, slows_guesses: bool = False) -> None:
+        slot, given = asyncio.Lock(), {name: kept for name, kept in hashes.items() if kept is not None}
+        self._open = {name: Account(name, kept, Admission(slot, slows_guesses)) for name, kept in given.items()}
 
     async def who(self, authorization: str | None, address: str) -> str | None:
         """The account whose name and password an Authorization header from `address` has; None if none.

@@ -28,7 +28,7 @@ class Logins:
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.engine)
-        self._accounts = Accounts({ADMIN: self.password_hash})
+        self._accounts = Accounts({ADMIN: self.password_hash}, slows_guesses=True)
 
     async def by_password(self, password: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
         """Begin a session with the password, in place of that of the cookie `old`; None if the password is wrong.

@@ -5,11 +5,14 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
 from tests.waiting import eventually, soon
 
+from pallas_runtime.http.connection import Connection
 from pallas_runtime.http.listener import bind, listening
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -159,6 +162,19 @@ async def test_a_body_that_does_not_arrive_is_refused_and_its_request_given_up(m
     async with a_mirror() as (app, connect):
         assert (await soon(connect(POST))).startswith(b"HTTP/1.1 408 ")
         await eventually(lambda: app.gone == 1)
+
+
+def test_a_large_body_over_a_slow_link_is_not_late_until_it_stops() -> None:
+    connection: Any = Connection.__new__(Connection)
+    connection.flow = SimpleNamespace(read_paused=False)
+    connection.cycle = SimpleNamespace(waiting_for_100_continue=False)
+    while connection.arrived < 12_000_000:
+        connection.arrived += 160_000
+        assert not any(connection.is_late(1.0) for _ in range(19)), "64 kbit/s, in pieces"
+    connection.flow.read_paused = True
+    assert not any(connection.is_late(1.0) for _ in range(60)), "this process does not read"
+    connection.flow.read_paused = False
+    assert [connection.is_late(1.0) for _ in range(30)].index(True) <= 25
 
 
 async def test_an_address_has_a_share_of_the_connections_for_bodies_that_do_not_end() -> None:

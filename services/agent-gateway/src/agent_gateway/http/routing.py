@@ -37,7 +37,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import TooLarge, TooSlow, declares_more, lower_media_type, read_body, replayed
+from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
 from pallas_runtime.http.peers import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
@@ -185,8 +185,8 @@ class GatewayHttp:
         """Read the body. None: the request has been refused."""
         try:
             return Body(await read_body(scope, receive, self.endpoints.max_body_bytes, before=before))
-        except (TooLarge, TooSlow) as error:
-            await refuse(send, 413 if isinstance(error, TooLarge) else 408, f"{error.message.capitalize()}.")
+        except TooLarge as error:
+            await refuse(send, 413, f"{error.message.capitalize()}.")
         except PallasError as error:
             await refuse_caller(send, error)
         return None

@@ -20,7 +20,7 @@ from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import TooLarge, TooSlow, declares_more, read_body
+from pallas_runtime.http.bodies import TooLarge, declares_more, read_body
 from pallas_runtime.http.connected import disconnected, while_connected
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
@@ -82,8 +82,6 @@ class RpcHttp:
             return await read_body(scope, receive, self.max_body_bytes, before=before)
         except TooLarge:
             raise self._too_large() from None
-        except TooSlow as error:
-            raise _Refused(408, f"{error.message.capitalize()}.") from None
 
     def _too_large(self) -> _Refused:
         return _Refused(413, f"The body is larger than {self.max_body_bytes} bytes.")

@@ -15,7 +15,7 @@ from library_search.http.refusals import mcp_error, unauthorized, unavailable
 from library_search.mcp.tool_server import CALLER, READABLE
 from pallas_contracts.errors import Denied, PallasError
 from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.http.bodies import TooLarge, TooSlow, lower_media_type, read_body, replayed
+from pallas_runtime.http.bodies import TooLarge, lower_media_type, read_body, replayed
 from pallas_runtime.http.under_way import UnderWay
 
 LARGEST_MESSAGE = 1024 * 1024
@@ -78,8 +78,6 @@ class Http:
             return unauthorized(error)
         except TooLarge as error:
             return mcp_error(413, error.message)
-        except TooSlow as error:
-            return mcp_error(408, error.message)
         except PallasError:
             return _not_checked()
 

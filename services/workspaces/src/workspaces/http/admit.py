@@ -32,7 +32,8 @@ NOBODY = "-"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MEBIBYTE = 1024 * 1024
 _WITH_IMAGES = re.compile(re.escape(API) + r"/conversations/[^/]+/messages")
-_IMAGES = Limit(17 * MEBIBYTE, 60.0)
+_IMAGES = Limit(17 * MEBIBYTE, 3600.0)
+"""Over a slow link they take long. The listener refuses those that stop."""
 _LOGIN = Limit(4096)
 
 

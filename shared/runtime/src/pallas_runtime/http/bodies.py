@@ -1,4 +1,7 @@
-"""Reads the body of a request before the application does, with limits of size and time."""
+"""Reads the body of a request before the application does, with a limit of its size.
+
+How long it may take is a matter of the listener, for all services at once (`connection`).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +12,6 @@ from starlette.types import Message, Receive, Scope
 
 from pallas_contracts.errors import Rejected
 
-SILENT_SECONDS = 30.0
 ARRIVING_SECONDS = 0.01
 """Seconds within which a usual body is here that did not arrive with its headers."""
 ARRIVED = "pallas.arrived"
@@ -20,12 +22,6 @@ class TooLarge(Rejected):
     """The body is larger than the limit."""
 
     default_code = "too_large"
-
-
-class TooSlow(Rejected):
-    """The body stopped arriving."""
-
-    default_code = "too_slow"
 
 
 def declares_more(scope: Scope, limit: int) -> bool:
@@ -39,15 +35,13 @@ async def read_body(
     receive: Receive,
     limit: int,
     *,
-    silent: float = SILENT_SECONDS,
     before: Callable[[], Awaitable[object]] | None = None,
 ) -> bytes:
     """Read the whole body. `before` is awaited first if the body is not here yet: it may refuse the sender.
 
     Raises:
         TooLarge: it has more than `limit` bytes.
-        TooSlow: `silent` seconds have passed without a byte.
-        ClientDisconnect: the client has disconnected.
+        ClientDisconnect: the client has disconnected, or the listener has refused the body.
     """
     too_large = TooLarge(f"the body is larger than {limit} bytes")
     if declares_more(scope, limit):
@@ -55,11 +49,9 @@ async def read_body(
     body = bytearray()
     while True:
         try:
-            async with asyncio.timeout(None if ARRIVED in scope else ARRIVING_SECONDS if before else silent):
+            async with asyncio.timeout(ARRIVING_SECONDS if before is not None and ARRIVED not in scope else None):
                 message = await receive()
-        except TimeoutError as error:
-            if before is None:
-                raise TooSlow(f"the body stopped arriving: no data for {silent:g} s") from error
+        except TimeoutError:
             message: Message = {"type": "http.request", "more_body": True}
         if message["type"] == "http.disconnect":
             raise ClientDisconnect

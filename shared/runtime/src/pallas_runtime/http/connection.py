@@ -23,7 +23,7 @@ LARGEST_HEAD, MOST_HEADERS = 64 * 1024, 200
 """Bytes of a request's path and headers, and their number. Its trailers may have as many bytes."""
 MOST_PIPELINED, LARGEST_PIPELINE = 16, 1024 * 1024
 """How many requests of a connection may wait for the answer to an earlier one, and bytes that are read meanwhile."""
-BODY_SECONDS, BODY_PACE = 40.0, 8 * 1024
+BODY_SECONDS, BODY_PACE = 25.0, 8 * 1024
 """A body may be so many seconds behind a pace of so many bytes a second: 12 MB may take 25 minutes."""
 LARGEST_BODIES = 512 * 1024 * 1024
 """Bytes that a listener holds of bodies that are still arriving."""
@@ -237,7 +237,7 @@ class Connection(HttpToolsProtocol):
         return cast("RequestResponseCycle | None", self.cycle)
 
     def _answer(self, status: int, reason: str) -> None:
-        fields = [*self.server_state.default_headers, (b"content-type", b"text/plain; charset=utf-8")]
+        fields = [*self.server_state.default_headers, (b"content-type", b"text/plain")]
         fields += [(b"content-length", b"%d" % len(reason)), (b"connection", b"close")]
         fields += [(b"retry-after", b"1")] if status in (429, 503) else []
         lines = b"".join(b"%s: %s\r\n" % line for line in fields)

@@ -8,14 +8,13 @@ Trailers are not read: uvicorn would add them to the headers of a request that i
 """
 
 import asyncio
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, cast
 
-from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pallas_runtime.http.bodies import ARRIVED
+from pallas_runtime.http.door import Door
+from pallas_runtime.http.old_cycle import OldCycle
 
 HEADER_SECONDS = 5.0
 """Seconds from the first byte of a request to the end of its headers; for the first request, from the connect."""
@@ -25,63 +24,14 @@ MOST_PIPELINED, LARGEST_PIPELINE = 16, 1024 * 1024
 """How many requests of a connection may wait for the answer to an earlier one, and bytes that are read meanwhile."""
 BODY_SECONDS, BODY_PACE = 25.0, 8 * 1024
 """A body may be so many seconds behind a pace of so many bytes a second: 12 MB may take 25 minutes."""
-LARGEST_BODIES = 512 * 1024 * 1024
-"""Bytes that a listener holds of bodies that are still arriving."""
-SHARE = 4
-"""A caller's address may have this part of the connections for bodies that are still arriving: a quarter."""
 _LAST_CHANCE = 0.1
 _LINGER_SECONDS = 1.0
 """Seconds for which what a refused caller still sends is thrown away, so that it can read the answer."""
-_BLOCKED_SECONDS = 2.0
-"""A process that was blocked for longer reads what has arrived before it refuses anybody."""
-_WEIGHT = 64 * 1024
 _NOTED = frozenset({b"accept", b"expect", b"host"})
-_TOO_MANY = "too many bodies are still arriving; try again"
 
 
 class _NotServed(Exception):
     """Ends the parsing of a request that is refused."""
-
-
-@dataclass(eq=False)
-class Door:
-    """What the connections of a listener share: the limit `most`, those `waiting` for a request, longest first, and
-    those with a body that is still `arriving`, of which `held` bytes are here.
-    """
-
-    most: int
-    waiting: dict["Connection", None] = field(default_factory=dict["Connection", None])
-    arriving: dict["Connection", None] = field(default_factory=dict["Connection", None])
-    held: int = 0
-    _swept: float = 0.0
-
-    def make_room(self) -> None:
-        """Close a connection: the one that is idle longest, or, when all others are busy, some that send a body."""
-        if len(self.waiting) == 1 and self.arriving:
-            self.shed()
-        else:
-            next(iter(self.waiting)).end()
-
-    def shed(self) -> None:
-        """Refuse the older half of the bodies of the address that holds most."""
-        held = Counter[str]()
-        for each in self.arriving:
-            held[each.peer] += _WEIGHT + each.arrived
-        [(peer, _)] = held.most_common(1)
-        theirs = [each for each in self.arriving if each.peer == peer]
-        for each in theirs[: (len(theirs) + 1) // 2]:
-            each.refuse(503, _TOO_MANY)
-
-    def sweep(self, now: float) -> None:
-        """Refuse bodies that arrive too slowly, and the youngest of an address that has more than its share."""
-        passed, self._swept = min(now - self._swept, _BLOCKED_SECONDS), now
-        counted = Counter[str]()
-        for each in list(self.arriving):
-            counted[each.peer] += 1
-            if each.is_late(passed):
-                each.refuse(408, f"the body does not arrive: wanted are {BODY_PACE} bytes a second")
-            elif counted[each.peer] > max(1, self.most // SHARE):
-                each.refuse(503, _TOO_MANY)
 
 
 class Connection(HttpToolsProtocol):
@@ -166,7 +116,7 @@ class Connection(HttpToolsProtocol):
         self._forget()
         super().on_headers_complete()
         if self.scope["http_version"] != "1.1" and self._current is not None:
-            self._current.__class__ = _OldCycle
+            self._current.__class__ = OldCycle
 
     def _check_head(self) -> None:
         """Refuse headers that are too large or without their one `Host`, which HTTP/1.0 may leave out.
@@ -186,7 +136,7 @@ class Connection(HttpToolsProtocol):
         if self in self.door.arriving:
             self.arrived += len(body)
             self.door.held += len(body)
-            if self.door.held > LARGEST_BODIES:
+            if self.door.is_full:
                 self.door.shed()
 
     def on_message_complete(self) -> None:
@@ -220,6 +170,8 @@ class Connection(HttpToolsProtocol):
         self._deaf = True
         self._has_arrived()
         due = self._current
+        if self.transport.is_closing():
+            return
         if due is None or due.response_complete:
             self._answer(*(self._refusal or (400, msg)))
         elif not due.more_body:
@@ -255,7 +207,9 @@ class Connection(HttpToolsProtocol):
         """The body of a request has not arrived with its headers."""
         if self not in self.door.arriving and not self.cycle.response_complete and not self._deaf:
             self.door.arriving[self] = None
-            self.arrived, self._seen, self._seconds = 0, 0, BODY_SECONDS
+            self.arrived = self._seen = len(self.cycle.body)
+            self.door.held += self.arrived
+            self._seconds = BODY_SECONDS
 
     def _has_arrived(self) -> None:
         """The body has arrived, or is not waited for any more."""
@@ -288,21 +242,3 @@ class Connection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-
-class _OldCycle(RequestResponseCycle):
-    """A request in HTTP/1.0, which has no chunks: an answer without a length ends with the connection."""
-
-    _has_length = False
-
-    async def send(self, message: ASGISendEvent) -> None:
-        if message["type"] == "http.response.start":
-            fields = [(name.lower(), value) for name, value in message.get("headers", ())]
-            self._has_length = any(name == b"content-length" for name, _ in fields)
-            if not self._has_length:
-                self.chunked_encoding = False
-            kept = [field for field in fields if field[0] not in (b"connection", b"transfer-encoding")]
-            message = {**message, "headers": kept}
-        elif message["type"] == "http.response.body" and not self._has_length:
-            self.expected_content_length = len(message.get("body", b""))
-        await super().send(message)

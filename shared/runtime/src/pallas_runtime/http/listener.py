@@ -16,7 +16,8 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pallas_contracts.errors import Rejected
-from pallas_runtime.http.connection import Connection, Door
+from pallas_runtime.http.connection import Connection
+from pallas_runtime.http.door import Door
 
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 100

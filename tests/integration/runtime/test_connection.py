@@ -25,6 +25,7 @@ class Mirror:
     """Reads a body to its end, and answers with the headers of the request. A GET waits until it `may_answer`."""
 
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    address: tuple[str, int] = ("", 0)
     asked: int = 0
     gone: int = 0
 
@@ -36,12 +37,30 @@ class Mirror:
         if message["type"] == "http.disconnect":
             self.gone += 1
             return
+        if scope["path"] == "/large":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": bytes(20_000_000), "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            self.gone += 1
+            return
         if scope["method"] == "GET":
             await self.may_answer.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"keep-alive")]})
         told = json.dumps([[name.decode(), value.decode()] for name, value in scope["headers"]]).encode()
         await send({"type": "http.response.body", "body": told[:3], "more_body": True})
         await send({"type": "http.response.body", "body": told[3:]})
+
+
+@asynccontextmanager
+async def unread(app: Mirror) -> AsyncGenerator[None]:
+    """A connection that asks for a large answer and does not read it."""
+    asked = app.asked
+    reader, writer = await asyncio.open_connection(*app.address, limit=1024)
+    writer.write(LARGE)
+    await eventually(lambda: app.asked > asked)
+    yield
+    assert not reader.at_eof()
+    writer.transport.abort()
 
 
 type Connect = Callable[[bytes], "asyncio.Task[bytes]"]
@@ -51,10 +70,10 @@ type Connect = Callable[[bytes], "asyncio.Task[bytes]"]
 async def a_mirror(most: int = 100) -> AsyncGenerator[tuple[Mirror, Connect]]:
     """A listener, and a function that connects, sends bytes, and returns all that is answered until the end."""
     app, listener = Mirror(), bind("127.0.0.1", 0)
-    address, tasks = listener.getsockname(), list[asyncio.Task[bytes]]()
+    app.address, tasks = listener.getsockname(), list[asyncio.Task[bytes]]()
 
     async def talk(sent: bytes) -> bytes:
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await asyncio.open_connection(*app.address)
         answer = bytearray()
         try:
             writer.write(sent)
@@ -77,7 +96,7 @@ async def a_mirror(most: int = 100) -> AsyncGenerator[tuple[Mirror, Connect]]:
             app.may_answer.set()
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 LINE = b"x: " + b"y" * 1000 + b"\r\n"
@@ -183,6 +202,21 @@ async def test_an_address_has_a_share_of_the_connections_for_bodies_that_do_not_
         await eventually(lambda: sum(request.done() for request in requests) == 2)
         refused = [request.result() for request in requests if request.done()]
         assert all(answer.startswith(b"HTTP/1.1 503 ") and b"retry-after" in answer for answer in refused)
+
+
+LARGE = GET.replace(b" / ", b" /large ")
+
+
+async def test_a_caller_that_does_not_read_its_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pallas_runtime.http.connection.UNREAD_SECONDS", 0.2)
+    async with a_mirror() as (app, _), unread(app):
+        await eventually(lambda: app.gone == 1)
+
+
+async def test_answers_that_nobody_reads_keep_no_newcomer_out() -> None:
+    async with a_mirror(most=2) as (app, connect), unread(app), unread(app):
+        app.may_answer.set()
+        assert b"200 OK" in await soon(connect(GET[:-2] + b"Connection: close\r\n\r\n"))
 
 
 async def test_bodies_that_do_not_end_keep_no_newcomer_out() -> None:

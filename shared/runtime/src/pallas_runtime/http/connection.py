@@ -24,6 +24,8 @@ MOST_PIPELINED, LARGEST_PIPELINE = 16, 1024 * 1024
 """How many requests of a connection may wait for the answer to an earlier one, and bytes that are read meanwhile."""
 BODY_SECONDS, BODY_PACE = 25.0, 8 * 1024
 """A body may be so many seconds behind a pace of so many bytes a second: 12 MB may take 25 minutes."""
+UNREAD_SECONDS = 120.0
+"""Seconds for which a caller may read nothing of an answer that fills its connection."""
 _LAST_CHANCE = 0.1
 _LINGER_SECONDS = 1.0
 """Seconds for which what a refused caller still sends is thrown away, so that it can read the answer."""
@@ -46,8 +48,9 @@ class Connection(HttpToolsProtocol):
     _in_body = False
     _unread = 0
     """Bytes since the last end of headers or piece of a body."""
-    _head = _hosts = 0
+    _head = _hosts = _joined = 0
     _piped = 0
+    _unsent, _stuck = 0, 0.0
     _seconds = BODY_SECONDS
     _seen = 0
 
@@ -104,6 +107,9 @@ class Connection(HttpToolsProtocol):
         else:
             for index, (known, first) in enumerate(self.headers):
                 if known == name:
+                    self._joined += 1
+                    if self._joined > MOST_HEADERS:
+                        raise self._not_served(431, f"there are more than {MOST_HEADERS} headers")
                     self.headers[index] = (name, first + b", " + value.strip(b" \t"))
                     return True
         return False
@@ -112,7 +118,7 @@ class Connection(HttpToolsProtocol):
         if self._hosts != 1 or self._head + len(self.url) > LARGEST_HEAD or len(self.headers) > MOST_HEADERS:
             self._check_head()
         self._in_body = True
-        self._unread = self._head = self._hosts = 0
+        self._unread = self._head = self._hosts = self._joined = 0
         self._forget()
         super().on_headers_complete()
         if self.scope["http_version"] != "1.1" and self._current is not None:
@@ -155,8 +161,18 @@ class Connection(HttpToolsProtocol):
         if not self.pipeline:
             self._piped = 0
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.door.unread[self] = None
+        self._unsent, self._stuck = 0, 0.0
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.door.unread.pop(self, None)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self.door.unread.pop(self, None)
         self._has_arrived()
         super().connection_lost(exc)
 
@@ -225,6 +241,12 @@ class Connection(HttpToolsProtocol):
         self._seen = self.arrived
         return self._seconds < 0
 
+    def is_stuck(self, passed: float) -> bool:
+        """Whether the caller has read nothing of its answer for too long, after so many more seconds."""
+        unsent, self._unsent = self._unsent, self.transport.get_write_buffer_size()
+        self._stuck = self._stuck + passed if unsent == self._unsent else 0.0
+        return self._stuck > UNREAD_SECONDS
+
     def _expect(self) -> None:
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._late)
 
@@ -236,6 +258,10 @@ class Connection(HttpToolsProtocol):
         """Close the connection."""
         self._forget()
         self.transport.close()
+
+    def cut(self) -> None:
+        """Close the connection, and throw away what was not read of the answer."""
+        self.transport.abort()
 
     def _forget(self) -> None:
         self.door.waiting.pop(self, None)

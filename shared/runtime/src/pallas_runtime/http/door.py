@@ -28,6 +28,10 @@ class Sending(Protocol):
         """Whether the body is too slow, after so many more seconds."""
         ...
 
+    def is_stuck(self, passed: float) -> bool:
+        """Whether the caller has read nothing of its answer for too long, after so many more seconds."""
+        ...
+
     def refuse(self, status: int, reason: str) -> None:
         """Answer the request that is being read, and close the connection."""
         ...
@@ -36,16 +40,21 @@ class Sending(Protocol):
         """Close the connection."""
         ...
 
+    def cut(self) -> None:
+        """Close the connection, and throw away what was not read of the answer."""
+        ...
+
 
 @dataclass(eq=False)
 class Door:
-    """What the connections of a listener share: the limit `most`, those `waiting` for a request, longest first, and
-    those with a body that is still `arriving`, of which `held` bytes are here.
+    """What the connections of a listener share: the limit `most`, those `waiting` for a request, longest first, those
+    with a body that is still `arriving`, of which `held` bytes are here, and those with an answer that is `unread`.
     """
 
     most: int
     waiting: dict[Sending, None] = field(default_factory=dict[Sending, None])
     arriving: dict[Sending, None] = field(default_factory=dict[Sending, None])
+    unread: dict[Sending, None] = field(default_factory=dict[Sending, None])
     held: int = 0
     _swept: float = 0.0
 
@@ -55,9 +64,13 @@ class Door:
         return self.held > LARGEST_BODIES
 
     def make_room(self) -> None:
-        """Close a connection: the one that is idle longest, or, when all others are busy, some that send a body."""
-        if len(self.waiting) == 1 and self.arriving:
+        """Close a connection: the one that is idle longest, or else some that send a body, or do not read an answer."""
+        if len(self.waiting) > 1:
+            next(iter(self.waiting)).end()
+        elif self.arriving:
             self.shed()
+        elif self.unread:
+            next(iter(self.unread)).cut()
         else:
             next(iter(self.waiting)).end()
 
@@ -72,7 +85,10 @@ class Door:
             each.refuse(503, _TOO_MANY)
 
     def sweep(self, now: float) -> None:
-        """Refuse bodies that arrive too slowly, and the youngest of an address that has more than its share."""
+        """Refuse bodies that arrive too slowly, and the youngest of an address that has more than its share.
+
+        Whoever does not read is given up.
+        """
         passed, self._swept = min(now - self._swept, _BLOCKED_SECONDS), now
         counted = Counter[str]()
         for each in list(self.arriving):
@@ -81,3 +97,5 @@ class Door:
                 each.refuse(408, _TOO_SLOW)
             elif counted[each.peer] > max(1, self.most // SHARE):
                 each.refuse(503, _TOO_MANY)
+        for each in [each for each in self.unread if each.is_stuck(passed)]:
+            each.cut()

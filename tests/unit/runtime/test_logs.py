@@ -10,6 +10,7 @@ import pytest
 from opentelemetry import context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import BaseModel, ValidationError
+from tests.waiting import eventually
 
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_runtime import repeated_lines
@@ -195,6 +196,16 @@ def test_lines_of_ever_new_texts_are_limited_too(
     for number in range(1000):
         log.warning(f"text {number}")
     assert len(lines(capsys)) == 30
+
+
+async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", 0.01)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for _ in range(1000):
+        log.warning("refused")
+    await eventually(lambda: "more like this: refused" in capsys.readouterr().err)
 
 
 def test_what_was_left_out_is_told_when_the_process_ends(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,15 @@
 """Limits how often a log line of one kind is written: whoever can cause lines could fill a disk with them.
 
 Lines are of one kind when logger, level, text, type of exception, and what they are about are the same. Those that are
-left out are counted, and told in one line: before the next line of any kind after the window, or when the process ends.
+left out are counted, and told in one line: at the end of the window if there is an event loop, else before the next line
+of any kind, or when the process ends.
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Generator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TextIO, override
 
@@ -14,6 +18,7 @@ MOST_WARNINGS, MOST_OTHERS = 20, 2000
 """Lines of one kind in a window: of warnings and errors, and of those below, of which each turn causes some."""
 MOST_KINDS = 1000
 """Kinds that are told apart in a window. All further ones of a level are one kind."""
+_MARGIN = 0.1
 
 type _Kind = tuple[object, ...]
 type About = Callable[[logging.LogRecord], tuple[object, ...]]
@@ -46,14 +51,22 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
             kind = (record.levelno,)
         window = self._windows.setdefault(kind, _Window(record))
         window.count += 1
-        if window.count <= _most(record):
+        most = _most(record)
+        if window.count <= most:
             super().emit(record)
+        elif window.count == most + 1:
+            with suppress(RuntimeError):  # a thread without a loop
+                asyncio.get_running_loop().call_later(WINDOW_SECONDS + _MARGIN, self._tell)
 
     @override
     def close(self) -> None:
-        for told in self._told(float("inf")):
-            super().emit(told)
+        self._tell(float("inf"))
         super().close()
+
+    def _tell(self, before: float | None = None) -> None:
+        with self.lock or nullcontext():
+            for told in self._told(time.time() - WINDOW_SECONDS if before is None else before):
+                super().emit(told)
 
     def _told(self, before: float) -> Generator[logging.LogRecord]:
         """End the windows that began before that time, oldest first. What they left out is a line each."""

@@ -1,8 +1,8 @@
 """Limits how often a log line of one kind is written: whoever can cause lines could fill a disk with them.
 
 Lines are of one kind when logger, level, text, type of exception, and what they are about are the same. Those that are
-left out are counted, and told in one line: at the end of the window if there is an event loop, else before the next line
-of any kind, or when the process ends.
+left out are counted, and told in one line: at the end of the window if there is an event loop, else before the next
+line of any kind, or when the process ends.
 """
 
 import asyncio

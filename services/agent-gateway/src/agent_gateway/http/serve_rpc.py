@@ -1,6 +1,7 @@
 """`/rpc` over HTTP: checks a request as the MCP endpoints do, and serves it while its caller is connected."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +14,7 @@ from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import identify
 from agent_gateway.http.identify_caller import Callers
-from agent_gateway.http.signatures import SIGNATURE, Signatures, Signed
+from agent_gateway.http.signatures import SIGNATURE, Signatures
 from agent_gateway.rpc.caller import RpcCaller
 from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import Denied, PallasError
@@ -49,7 +50,7 @@ class RpcHttp:
         """Serve one request; `team` is that of the path."""
         try:
             await self._check(scope)
-            bearer = None if self._is_signed(scope) else self.callers.check_bearer(bearer_of(scope["headers"]))
+            bearer = self._bearer(scope)
             body = await self._body(scope, receive, bearer)
             with of_caller(scope["headers"], b""):
                 caller = await self._caller(team, scope, bearer, body)
@@ -86,6 +87,17 @@ class RpcHttp:
     def _too_large(self) -> _Refused:
         return _Refused(413, f"The body is larger than {self.max_body_bytes} bytes.")
 
+    def _bearer(self, scope: Scope) -> str | None:
+        """The bearer, if one is needed. Of a signed request the key is checked.
+
+        Raises:
+            Denied: the bearer is missing or malformed, or the key unknown.
+        """
+        if not self._is_signed(scope):
+            return self.callers.check_bearer(bearer_of(scope["headers"]))
+        self._counted(lambda: self.signatures.key_of(scope))
+        return None
+
     def _is_signed(self, scope: Scope) -> bool:
         return self.callers.mode != "off" and self.signatures.is_signed(scope)
 
@@ -95,7 +107,7 @@ class RpcHttp:
         Raises:
             PallasError: it is refused, or cannot be identified now.
         """
-        signed = self._verified(scope, body) if self._is_signed(scope) else None
+        signed = self._counted(lambda: self.signatures.verify(scope, body)) if self._is_signed(scope) else None
         known: Principal | None = signed.principal if signed is not None else None
         if bearer is not None:
             known = await self.callers.identify_caller(bearer, uses_up=_may_execute(body))
@@ -107,9 +119,10 @@ class RpcHttp:
             signed.digest if signed is not None else None,
         )
 
-    def _verified(self, scope: Scope, body: bytes) -> Signed:
+    def _counted[T](self, check: Callable[[], T]) -> T:
+        """Check a signature, and count a refusal."""
         try:
-            return self.signatures.verify(scope, body)
+            return check()
         except Denied:
             self.callers.failures.labels(SIGNATURE).inc()
             raise

@@ -25,13 +25,17 @@ def team(tmp_path: Path) -> Path:
 
 
 def refused(folder: Path, *options: str, python: str = sys.executable, prelude: str = "", code: int = 1) -> list[str]:
-    """Run `pallas up`, expect a refusal, and return the lines on standard error."""
+    """Run `pallas up`, expect a refusal, and return the lines on standard error.
+
+    The ready file, which may be that of a stack that runs, stays.
+    """
     ready = folder / "ready.json"
+    ready.write_text("of another stack")
     script = f"{prelude}import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
     words = ("up", "--data", str(folder / "data"), "--ready-file", str(ready), "--port-base", "31000", *options)
     result = subprocess.run([python, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout) == (code, ""), result.stderr
-    assert not ready.exists()
+    assert ready.read_text() == "of another stack"
     assert not (folder / "data" / "log").exists()
     return result.stderr.splitlines()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pallas_cli.processes import log_files
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import answers_ok
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
@@ -80,6 +81,26 @@ async def test_every_process_has_its_own_log_and_session(tmp_path: Path) -> None
         assert [len(pids["a"]), len(pids["b"])] == [2, 1]
         assert {os.getsid(pid) for pid in pids["a"] + pids["b"]} == {*pids["a"], *pids["b"]}
         assert set(os.listdir(tmp_path)) == {"a-1.log", "a-2.log", "b-1.log"}
+
+
+def parts_of(log: Path) -> dict[str, tuple[str, int]]:
+    """The earlier parts of a log: the first character and the mode of each."""
+    parts = [path for path in log.parent.iterdir() if path != log]
+    return {path.name: (path.read_text()[0], path.stat().st_mode & 0o777) for path in parts}
+
+
+async def test_a_large_log_is_emptied_and_its_last_parts_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "LARGEST", 10)
+    monkeypatch.setattr(log_files, "CHECK_SECONDS", 0.01)
+    log = tmp_path / "a-1.log"
+    async with started(tmp_path, stand_in("a")):
+        for number in range(4):
+            with log.open("a") as process:
+                process.write(f"{number}" * 11)
+            await until(lambda: not log.stat().st_size)
+    assert parts_of(log) == {"a-1.log.1": ("3", 0o600), "a-1.log.2": ("2", 0o600)}
 
 
 async def test_a_killed_process_is_replaced_and_reported(tmp_path: Path) -> None:

@@ -157,3 +157,67 @@ async def test_accounts_take_turns_and_one_check_runs_at_a_time(checks: Checks) 
     assert checks.order.index("right") <= 2
     assert await soon(asyncio.gather(*guesses)) == [None] * 9
     assert await soon(both.who(basic("closed", "right"), "a")) is None
+
+
+class Clock:
+    """The time, as the module sees it."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        """The time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses in front of checks, which take no time but that of the clock."""
+    clock, slept = Clock(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(accounts, "time", clock)
+    monkeypatch.setattr("pallas_credentials.accounts.asyncio.sleep", sleep)
+    return slept
+
+
+async def test_an_address_that_guesses_pauses_longer_and_longer_and_the_right_password_still_counts(
+    pauses: list[float],
+) -> None:
+    admission = Admission(slows_guesses=True)
+    for number in range(5):
+        assert not await admission.verify(HASH, f"wrong {number}", "a")
+    assert not pauses
+    for number in range(5):
+        assert not await admission.verify(HASH, f"more {number}", "a")
+    assert await admission.verify(HASH, "right", "a")
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert await admission.verify(HASH, "right", "a")
+    assert len(pauses) == 6, "the right password forgives the wrong ones"
+
+
+async def test_other_addresses_do_not_pause(pauses: list[float]) -> None:
+    admission = Admission(slows_guesses=True)
+    for number in range(6):
+        assert not await admission.verify(HASH, f"wrong {number}", "2001:db8::1")
+    assert await admission.verify(HASH, "right", "2001:db8:0:1::1")
+    assert len(pauses) == 1
+
+
+async def test_a_known_password_is_checked_again_for_an_address_that_guesses_fast(
+    checks: Checks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "SUSPICIOUS", 1)
+    account = Account("admin", HASH, Admission(slows_guesses=True))
+    checks.end(1)
+    assert await soon(account.lets_in(basic("admin", "right"), "b"))
+    guesses = [asyncio.create_task(account.lets_in(basic("admin", f"{n}"), "a")) for n in range(10)]
+    with pytest.raises(Unavailable, match="too many failed logins"):
+        await soon(asyncio.gather(*guesses))
+    with pytest.raises(Unavailable):
+        await account.lets_in(basic("admin", "right"), "a")
+    assert await account.lets_in(basic("admin", "right"), "b")
+    for guess in guesses:
+        guess.cancel()

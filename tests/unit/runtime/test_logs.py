@@ -10,8 +10,10 @@ import pytest
 from opentelemetry import context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import BaseModel, ValidationError
+from tests.waiting import eventually
 
 from pallas_contracts.errors import Rejected, Unavailable
+from pallas_runtime import repeated_lines
 from pallas_runtime.logs import configure_logs, log_context
 from pallas_runtime.turn_baggage import with_turn
 
@@ -161,3 +163,54 @@ def test_a_line_of_text_has_the_trace_but_not_the_span(capsys: pytest.CaptureFix
     log.info("inside")
     context.detach(token)
     assert capsys.readouterr().err.endswith("pallas_test: inside trace=4bf92f3577b34da6a3ce929d0e0e4736\n")
+
+
+def test_repeated_lines_are_left_out_and_told_as_a_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", 3600.0)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for number in range(1000):
+        log.warning("refused", extra={"address": number})
+    log.warning("something else")
+    assert [line["event"] for line in lines(capsys)] == ["refused"] * 20 + ["something else"]
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", -1.0)
+    log.warning("refused")
+    assert [line["event"] for line in lines(capsys)] == ["980 more like this: refused", "refused"]
+
+
+def test_lines_about_different_agents_are_no_repetition(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for number in range(50):
+        log.warning("degraded", extra={"agent": f"a{number}"})
+        with log_context(team=f"t{number}"):
+            log.warning("degraded")
+    assert len(lines(capsys)) == 100
+
+
+def test_lines_of_ever_new_texts_are_limited_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_lines, "MOST_KINDS", 10)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for number in range(1000):
+        log.warning(f"text {number}")
+    assert len(lines(capsys)) == 30
+
+
+async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", 0.01)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for _ in range(1000):
+        log.warning("refused")
+    await eventually(lambda: "more like this: refused" in capsys.readouterr().err)
+
+
+def test_what_was_left_out_is_told_when_the_process_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for _ in range(25):
+        log.warning("refused")
+    logging.getLogger().handlers[0].close()
+    assert lines(capsys)[-1]["event"] == "5 more like this: refused"

@@ -69,7 +69,7 @@ class Child:
     def last_line(self) -> str:
         """Return the last line that this process wrote to its log, or an empty string."""
         with self.log.open("rb") as file:
-            file.seek(self.log_offset)
+            file.seek(min(self.log_offset, self.log.stat().st_size))  # the log may have been rotated
             lines = file.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 

@@ -8,6 +8,7 @@ from time import monotonic
 from pallas_cli.processes.after_fork import adopt_orphans
 from pallas_cli.processes.keeper import Keeper
 from pallas_cli.processes.launch import ProcessSpec
+from pallas_cli.processes.log_files import keep_small
 
 _LAST_STAGES_GRACE = 10.0
 """Seconds to stop the later stages, for example a Postgres that writes its last checkpoint to a slow disk."""
@@ -31,6 +32,7 @@ class Supervisor:
         self._keepers = [Keeper(spec, logs, report, on_restart) for spec in specs]
         self._report = report
         self._others: frozenset[int] = frozenset()
+        self._tidying: asyncio.Task[None] | None = None
 
     def pids(self) -> dict[str, list[int]]:
         """Return the current process ids by name, in the order of the replicas."""
@@ -49,6 +51,7 @@ class Supervisor:
         """
         adopt_orphans()
         self._others = _descendants()
+        self._tidying = asyncio.create_task(keep_small([keeper.log for keeper in self._keepers]))
         starting: dict[asyncio.Task[None], Keeper] = {}
         for keeper in self._keepers:
             starting[asyncio.create_task(self._start_behind(keeper, starting))] = keeper
@@ -86,8 +89,9 @@ class Supervisor:
                 if not went:
                     self._report(f"{keeper.spec.label} was killed: still running after {monotonic() - since:.1f} s")
             grace = _LAST_STAGES_GRACE
-        if hurry is not None:
-            hurry.cancel()
+        for task in (hurry, self._tidying):
+            if task is not None:
+                task.cancel()
         await asyncio.to_thread(_end_descendants, self._others)
 
     def _stages(self) -> list[list[Keeper]]:

@@ -50,11 +50,11 @@ def run_stack(options: StackOptions, console: Console) -> int:
     addresses = DemoServers.at(Ports(options.port_base)).environ() if demo else {}
     teams = read_teams(folders, os.environ | addresses)
     with locked(options.data) as data:
-        if options.ready_file is not None:
-            ready_file.remove(options.ready_file)
         teams, demo_team = with_demo_team(data, teams) if options.auth else (without_library(data, teams), None)
         plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo, report=console.print)
         keep_addresses(data, plan.addresses)
+        if options.ready_file is not None:
+            ready_file.remove(options.ready_file)
         return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
 
 
@@ -192,7 +192,7 @@ class _Stack:
         ready_file.write(path, _addresses(self._plan, self._logs), self._supervisor.pids())
 
     def _withdraw_ready_file(self) -> None:
-        if self._options.ready_file is not None:
+        if self._options.ready_file is not None and self._ready:
             ready_file.remove(self._options.ready_file)
 
 

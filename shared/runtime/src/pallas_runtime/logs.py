@@ -16,6 +16,7 @@ from typing import Any, override
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
+from pallas_runtime.repeated_lines import LimitedHandler
 from pallas_runtime.tracebacks import discreet_traceback
 from pallas_runtime.turn_baggage import TURN_KEYS, turn_of
 
@@ -50,13 +51,19 @@ class _Block:
 
 
 def configure_logs(service: str, instance: str, level: str, style: str) -> None:
-    """Send all logging of this process to standard error, as `json` or `text`."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Send all logging of this process to standard error, as `json` or `text`, with few lines of one kind."""
+    handler = LimitedHandler(sys.stderr, _about)
     handler.setFormatter(_Json(service, instance) if style == "json" else _Text())
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+
+
+def _about(record: logging.LogRecord) -> tuple[object, ...]:
+    """The team and the agent of a line, so that a line about each of many agents is no repetition."""
+    facts = _context.get() | vars(record)
+    return facts.get("team"), facts.get("agent")
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

@@ -1,68 +1,34 @@
 """Request bodies that are read before the SDK gets them: in the handshake era, and to find a caller's trace."""
 
 import json
-from collections.abc import MutableMapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive
-
-_PEEK_LIMIT = 64 * 1024
+_SHORT = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Body:
-    """A received body as ASGI messages. `short` is the body, or None when it is too long to be parsed here."""
+    """A received body."""
 
-    messages: list[Message]
-    short: bytes | None
+    whole: bytes
 
     @property
+    def short(self) -> bytes | None:
+        """The body, or None when it is too long for the gateway's own path of calls."""
+        return self.whole if len(self.whole) <= _SHORT else None
+
+    @cached_property
     def message(self) -> dict[str, Any]:
-        """The JSON-RPC message; empty when the body is too long or not a JSON object."""
+        """The JSON-RPC message; empty when the body is not a JSON object."""
         try:
-            message: Any = json.loads(self.short or b"")
+            message: Any = json.loads(self.whole)
         except (ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", message) if isinstance(message, dict) else {}  # JSON objects have string keys
 
     @property
     def may_call(self) -> bool:
-        """Whether this may be a `tools/call`; a body that cannot be parsed may be one."""
-        return self.message.get("method", "tools/call") == "tools/call"
-
-    @property
-    def whole(self) -> bytes:
-        """The received bytes."""
-        return b"".join(message.get("body", b"") for message in self.messages)
-
-    def replayed(self, receive: Receive) -> Receive:
-        """An ASGI `receive` that returns these messages again, then those that follow."""
-        pending = self.messages[::-1]
-
-        async def receiving() -> MutableMapping[str, Any]:
-            return pending.pop() if pending else await receive()
-
-        return receiving
-
-
-async def read_body(receive: Receive, limit: int) -> Body:
-    """Receive the body; stop once it is longer than `limit`.
-
-    The SDK would log a traceback for a client that disconnects meanwhile.
-
-    Raises:
-        ClientDisconnect: the client disconnected before the body was complete.
-    """
-    messages: list[Message] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        messages.append(message)
-        size += len(message.get("body", b""))
-        if not message.get("more_body") or size > limit:
-            parts: list[bytes] = [message.get("body", b"") for message in messages]
-            return Body(messages, b"".join(parts) if size <= _PEEK_LIMIT else None)
+        """Whether this may be a `tools/call`; a body that is long or cannot be parsed may be one."""
+        return self.short is None or self.message.get("method", "tools/call") == "tools/call"

@@ -22,7 +22,7 @@ from agent_gateway.caller import identify, principal_of
 from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
-from agent_gateway.http.bodies import Body, read_body
+from agent_gateway.http.bodies import Body
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
@@ -37,7 +37,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
 from pallas_runtime.http.peers import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
@@ -112,6 +112,8 @@ class GatewayHttp:
         headers = dict(scope["headers"])
         stands = scope["method"] == "GET" and not headers.get(LAST_EVENT_ID)
         waited_for = not stands and headers.get(_METHOD) != b"subscriptions/listen"
+        if headers.get(b"content-type") != b"application/json":
+            lower_media_type(scope)
         with endpoint.kept():
             await self._until_cut_off(partial(self._serve, endpoint), scope, receive, send, waited_for=waited_for)
 
@@ -150,24 +152,44 @@ class GatewayHttp:
             await refuse(send, 413, f"The body is larger than {self.endpoints.max_body_bytes} bytes.")
             return
         if posted and (legacy or traced):
-            body = await read_body(receive, self.endpoints.max_body_bytes)
-            receive = body.replayed(receive)
+            before = partial(self._check_caller, endpoint, scope, bearer, uses_up=False)
+            if (body := await self._read(scope, receive, send, before)) is None:
+                return
+            receive = replayed(body.whole, receive)
         with of_caller(scope["headers"], body.whole if body is not None and traced else None):
             if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
                 await self._serve_admitted(endpoint, scope, receive, send, body)
 
     async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
         """Identify the caller and check that it may call the agent. False: the request has been refused."""
-        known = None
+        uses_up = bearer is not None and scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
         try:
-            if bearer is not None:
-                uses_up = scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
-                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
-            self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+            await self._check_caller(endpoint, scope, bearer, uses_up=uses_up)
         except PallasError as error:
             await refuse_caller(send, error)
             return False
         return True
+
+    async def _check_caller(self, endpoint: Endpoint, scope: Scope, bearer: str | None, *, uses_up: bool) -> None:
+        """Identify the caller and check that it may call the agent.
+
+        Raises:
+            PallasError: it may not, or cannot be identified now.
+        """
+        known = await self.callers.identify_caller(bearer, uses_up=uses_up) if bearer is not None else None
+        self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+
+    async def _read(
+        self, scope: Scope, receive: Receive, send: Send, before: Callable[[], Awaitable[None]] | None = None
+    ) -> Body | None:
+        """Read the body. None: the request has been refused."""
+        try:
+            return Body(await read_body(scope, receive, self.endpoints.max_body_bytes, before=before))
+        except TooLarge as error:
+            await refuse(send, 413, f"{error.message.capitalize()}.")
+        except PallasError as error:
+            await refuse_caller(send, error)
+        return None
 
     async def _serve_admitted(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
@@ -188,8 +210,9 @@ class GatewayHttp:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
         if body is None and headers.get(_METHOD) == b"tools/call" and scope["method"] == "POST":
-            body = await read_body(receive, self.endpoints.max_body_bytes)
-            receive = body.replayed(receive)
+            if (body := await self._read(scope, receive, send)) is None:
+                return
+            receive = replayed(body.whole, receive)
         if not (body and await self._serve_call(endpoint, body, scope, receive, send, modern=not legacy)):
             await endpoint.handle(scope, receive, send)
 
@@ -197,18 +220,16 @@ class GatewayHttp:
         self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send, *, modern: bool
     ) -> bool:
         """Serve the request if it is a short, well-formed `tools/call`. False: it is the SDK's."""
-        if body.short is None or len(body.short) > self.endpoints.max_body_bytes:
+        if body.short is None:
             return False
         server, security = endpoint.agent.server, self._security
         return await serve_call(server, security, body.short, scope, receive, send, modern=modern)
 
     async def _handle_before_sdk(self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send) -> Send:
-        """Handle a short message before the SDK does: give `initialize` a session, carry out a cancel."""
-        if body.short is None:
-            return send
-        if b'"initialize"' in body.short:
+        """Handle a message before the SDK does: give `initialize` a session, carry out a cancel."""
+        if b'"initialize"' in body.whole:
             return _with_session(send, body)
-        if b"cancelled" in body.short:  # with the slash before it escaped or not
+        if b"cancelled" in body.whole:  # with the slash before it escaped or not
             await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body.message, caller)
         return send
 

@@ -1,6 +1,7 @@
 """`/rpc` over HTTP: checks a request as the MCP endpoints do, and serves it while its caller is connected."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,16 +13,15 @@ from starlette.types import Receive, Scope, Send
 from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import identify
-from agent_gateway.http.bodies import read_body
 from agent_gateway.http.identify_caller import Callers
-from agent_gateway.http.signatures import SIGNATURE, Signatures, Signed
+from agent_gateway.http.signatures import SIGNATURE, Signatures
 from agent_gateway.rpc.caller import RpcCaller
 from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.bodies import TooLarge, declares_more, read_body
 from pallas_runtime.http.connected import disconnected, while_connected
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
@@ -50,8 +50,8 @@ class RpcHttp:
         """Serve one request; `team` is that of the path."""
         try:
             await self._check(scope)
-            bearer = None if self._is_signed(scope) else self.callers.check_bearer(bearer_of(scope["headers"]))
-            body = await self._body(receive)
+            bearer = self._bearer(scope)
+            body = await self._body(scope, receive, bearer)
             with of_caller(scope["headers"], b""):
                 caller = await self._caller(team, scope, bearer, body)
                 await while_connected(self._answer(body, caller, send), partial(disconnected, receive))
@@ -77,14 +77,26 @@ class RpcHttp:
         if declares_more(scope, self.max_body_bytes):
             raise self._too_large()
 
-    async def _body(self, receive: Receive) -> bytes:
-        body = (await read_body(receive, self.max_body_bytes)).whole
-        if len(body) > self.max_body_bytes:
-            raise self._too_large()
-        return body
+    async def _body(self, scope: Scope, receive: Receive, bearer: str | None) -> bytes:
+        before = partial(self.callers.identify_caller, bearer) if bearer is not None else None
+        try:
+            return await read_body(scope, receive, self.max_body_bytes, before=before)
+        except TooLarge:
+            raise self._too_large() from None
 
     def _too_large(self) -> _Refused:
         return _Refused(413, f"The body is larger than {self.max_body_bytes} bytes.")
+
+    def _bearer(self, scope: Scope) -> str | None:
+        """The bearer, if one is needed. Of a signed request the key is checked.
+
+        Raises:
+            Denied: the bearer is missing or malformed, or the key unknown.
+        """
+        if not self._is_signed(scope):
+            return self.callers.check_bearer(bearer_of(scope["headers"]))
+        self._counted(lambda: self.signatures.key_of(scope))
+        return None
 
     def _is_signed(self, scope: Scope) -> bool:
         return self.callers.mode != "off" and self.signatures.is_signed(scope)
@@ -95,7 +107,7 @@ class RpcHttp:
         Raises:
             PallasError: it is refused, or cannot be identified now.
         """
-        signed = self._verified(scope, body) if self._is_signed(scope) else None
+        signed = self._counted(lambda: self.signatures.verify(scope, body)) if self._is_signed(scope) else None
         known: Principal | None = signed.principal if signed is not None else None
         if bearer is not None:
             known = await self.callers.identify_caller(bearer, uses_up=_may_execute(body))
@@ -107,9 +119,10 @@ class RpcHttp:
             signed.digest if signed is not None else None,
         )
 
-    def _verified(self, scope: Scope, body: bytes) -> Signed:
+    def _counted[T](self, check: Callable[[], T]) -> T:
+        """Check a signature, and count a refusal."""
         try:
-            return self.signatures.verify(scope, body)
+            return check()
         except Denied:
             self.callers.failures.labels(SIGNATURE).inc()
             raise

@@ -63,11 +63,11 @@ class Signatures:
         """Whether a request is signed and signatures are verified here."""
         return bool(self.signers) and any(name == b"signature-input" for name, _ in scope["headers"])
 
-    def verify(self, scope: Scope, body: bytes) -> Signed:
-        """Who has signed a request with this body.
+    def key_of(self, scope: Scope) -> str:
+        """The key of a signed request, which can be checked before there is a body.
 
         Raises:
-            Denied: the request has a bearer too, or the signature is not valid; the message says why.
+            Denied: the request has a bearer too, or the key is unknown.
         """
         headers = Headers(scope=scope)
         if "authorization" in headers:
@@ -75,6 +75,15 @@ class Signatures:
         key = _key_id(headers["signature-input"])
         if key not in self.signers:
             raise _refused("the key is unknown")
+        return key
+
+    def verify(self, scope: Scope, body: bytes) -> Signed:
+        """Who has signed a request with this body.
+
+        Raises:
+            Denied: the request has a bearer too, or the signature is not valid; the message says why.
+        """
+        headers, key = Headers(scope=scope), self.key_of(scope)
         query = scope["query_string"].decode("latin-1")
         message = _Message(scope["method"], f"{self.address(scope)}{'?' if query else ''}{query}", headers)
         result = _verified(*self.signers[key], key, message, body)

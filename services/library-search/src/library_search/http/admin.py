@@ -18,7 +18,7 @@ from library_search.model import is_document_id
 from library_search.store.documents import Documents, Place
 from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_credentials.accounts import Account
-from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body
+from pallas_runtime.http.bodies import TooLarge, read_body
 from pallas_runtime.http.problems import problem, problem_of
 
 log = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ class Admin:
             answer = await self._answer(scope, receive)
         except TooLarge as error:
             answer = problem(413, error.message, error.code)
-        except TooSlow as error:
-            answer = problem(408, error.message, error.code)
         except PallasError as error:
             answer = problem_of(error, retry_after=RETRY_AFTER_SECONDS)
         await answer(scope, receive, send)

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body
+from pallas_runtime.http.bodies import TooLarge, read_body
 from pallas_runtime.http.hosts import AcceptedHosts
 from pallas_runtime.http.under_way import UnderWay
 from pallas_runtime.logs import log_context
@@ -191,8 +191,6 @@ class PipelinesHttp:
             body = await read_body(scope, receive, LARGEST_BODY)
         except TooLarge as error:
             raise Refused(413, "PayloadTooLarge", f"{error.message[:1].upper()}{error.message[1:]}.") from None
-        except TooSlow as error:
-            raise Refused(408, "RequestTimeout", error.message) from None
         return Received(found.caller, marks, body)
 
     def _admit_rate(self, caller: Principal, agent: str | None) -> None:

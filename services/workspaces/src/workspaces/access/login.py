@@ -1,14 +1,12 @@
 """Logs people in, by the password or by a link, and lets the command line in by HTTP Basic."""
 
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_contracts.errors import Unavailable
 from pallas_credentials.accounts import Accounts
-from workspaces.access.attempts import Attempt, Attempts, TooManyLogins
 from workspaces.access.sessions import LoggedIn, Sessions, Visit
 from workspaces.metrics import Metrics
 
@@ -21,8 +19,7 @@ ADMIN = "admin"
 class Logins:
     """Who may send requests. `password_hash` None: nobody can log in by a password.
 
-    All raise `TooManyLogins` if the address has failed too often. Those that check a password raise `Unavailable` if
-    too many are being checked.
+    Those that check a password raise `Unavailable` if too many are being checked, of the address or in all.
     """
 
     engine: AsyncEngine
@@ -31,20 +28,22 @@ class Logins:
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.engine, self.password_hash)
-        self._accounts = Accounts({ADMIN: self.password_hash})
-        self._attempts = Attempts()
+        self._accounts = Accounts({ADMIN: self.password_hash}, slows_guesses=True)
 
     async def by_password(self, password: str, visit: Visit) -> tuple[str, LoggedIn] | None:
-        """Begin a session with the password, in place of that of the cookie; None if the password is wrong."""
-        if not await self._is_right("password", ADMIN, password, visit.address):
+        """Begin a session with the password, in place of that of the visit's cookie; None if the password is wrong.
+
+        Whoever has a session does not wait for others who guess from the same address.
+        """
+        known = await self.sessions.find(visit.cookie) if visit.cookie else None
+        by = f"session {known.digest}" if known else None
+        if not await self._is_right("password", ADMIN, password, visit.address, by):
             return None
         return await self._begin("password", ADMIN, visit)
 
     async def by_link(self, token: str, visit: Visit) -> tuple[str, LoggedIn] | None:
         """Begin a session with a link, which is used up; None if it is not valid (any more)."""
-        with self._attempt("link", visit.address, token) as attempt:
-            account = await self.sessions.use_link(token)
-            attempt.right = account is not None
+        account = await self.sessions.use_link(token)
         if account is None:
             self._failed("link", visit.address)
             return None
@@ -54,12 +53,16 @@ class Logins:
         """Whether these are the name and password of the account."""
         return await self._is_right("basic", name, password, address)
 
-    async def _is_right(self, how: str, name: str, password: str, address: str) -> bool:
-        with self._attempt(how, address, f"{name}:{password}") as attempt:
-            attempt.right = await self._accounts.has(name, password, address)
-        if not attempt.right:
+    async def _is_right(self, how: str, name: str, password: str, address: str, known: str | None = None) -> bool:
+        try:
+            right = await self._accounts.has(name, password, known or address)
+        except Unavailable as error:
+            self.metrics.logins.labels(how, "refused").inc()
+            log.warning("login refused: %s", error.code, extra={"how": how, "address": address})
+            raise
+        if not right:
             self._failed(how, address)
-        return attempt.right
+        return right
 
     async def _begin(self, how: str, account: str, visit: Visit) -> tuple[str, LoggedIn]:
         begun = await self.sessions.begin(account, visit)
@@ -70,13 +73,3 @@ class Logins:
     def _failed(self, how: str, address: str) -> None:
         self.metrics.logins.labels(how, "failed").inc()
         log.warning("login failed", extra={"how": how, "address": address})
-
-    @contextmanager
-    def _attempt(self, how: str, address: str, secret: str) -> Generator[Attempt]:
-        try:
-            with self._attempts.attempt(address, secret) as attempt:
-                yield attempt
-        except TooManyLogins:
-            self.metrics.logins.labels(how, "refused").inc()
-            log.warning("login refused: too many have failed", extra={"how": how, "address": address})
-            raise

@@ -20,7 +20,6 @@ from pallas_credentials.accounts import basic_of
 from pallas_runtime.front import Admitted, Limit
 from pallas_runtime.http.peers import name_caller
 from pallas_runtime.http.problems import problem
-from workspaces.access.attempts import TooManyLogins
 from workspaces.access.login import Logins
 from workspaces.access.sessions import LoggedIn
 from workspaces.http.parts import API, LOGIN, SESSION
@@ -36,7 +35,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MEBIBYTE = 1024 * 1024
 _PICTURES = re.compile(re.escape(API) + r"/(images|icons)/[^/]+")
 _WITH_IMAGES = re.compile(re.escape(API) + r"/conversations/[^/]+/messages")
-_IMAGES = Limit(17 * MEBIBYTE, 60.0)
+_IMAGES = Limit(17 * MEBIBYTE, 3600.0)
+"""Over a slow link they take long. The listener refuses those that stop."""
 _LOGIN = Limit(4096)
 
 
@@ -63,11 +63,8 @@ class Admission:
 
     async def _by_basic(self, request: HTTPConnection, nobody: Who) -> Admitted | Response:
         given = basic_of(request.headers["authorization"])
-        try:
-            if given is None or not await self._access.by_basic(*given, nobody.address):
-                return unauthorized()
-        except TooManyLogins as error:
-            return too_many(error)
+        if given is None or not await self._access.by_basic(*given, nobody.address):
+            return unauthorized()
         return Admitted({"who": replace(nobody, account=given[0]), "session": None}, limit_of(request.scope))
 
     async def _by_cookie(self, request: HTTPConnection, nobody: Who) -> Admitted | Response:
@@ -113,13 +110,6 @@ def limit_of(scope: Scope) -> Limit:
 def unauthorized() -> Response:
     """401, without a challenge: a browser would ask for a password by itself."""
     return problem(401, "log in first", "unauthorized")
-
-
-def too_many(error: TooManyLogins) -> Response:
-    """429."""
-    answer = problem(429, f"too many failed logins; try again in {error.retry_after} s", "too_many_logins")
-    answer.headers["retry-after"] = str(error.retry_after)
-    return answer
 
 
 def is_cross_site(headers: Headers, public_url: str | None) -> bool:

@@ -9,10 +9,9 @@ from starlette.responses import JSONResponse
 
 from pallas_contracts.errors import NotFound
 from pallas_runtime.http.problems import problem
-from workspaces.access.attempts import TooManyLogins
 from workspaces.access.sessions import LIVES, LoggedIn, Visit
 from workspaces.answers import LinkView, OpenSession, OpenSessions, SessionView
-from workspaces.http.admit import cookie_name, too_many
+from workspaces.http.admit import cookie_name
 from workspaces.http.parts import Parts, Sender
 from workspaces.tables import Session
 
@@ -41,14 +40,11 @@ def login_router(parts: Parts) -> APIRouter:
     async def log_in(body: Credentials, request: Request, who: Sender) -> Response:
         """Log in by the password, or by a link, which works once."""
         visit = Visit(who.address, request.headers.get("user-agent", ""), request.cookies.get(cookie_name(request)))
-        try:
-            if body.password is not None:
-                begun = await parts.access.by_password(body.password.get_secret_value(), visit)
-            else:
-                token = body.once.get_secret_value() if body.once else ""
-                begun = await parts.access.by_link(token, visit)
-        except TooManyLogins as error:
-            return too_many(error)
+        if body.password is not None:
+            begun = await parts.access.by_password(body.password.get_secret_value(), visit)
+        else:
+            token = body.once.get_secret_value() if body.once else ""
+            begun = await parts.access.by_link(token, visit)
         if begun is None:
             reason = "the password is wrong" if body.password else "the link was used already, or is too old"
             return problem(401, reason, "wrong_password" if body.password else "bad_link")

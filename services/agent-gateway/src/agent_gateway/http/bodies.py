@@ -1,12 +1,14 @@
 """Request bodies that are read before the SDK gets them: in the handshake era, and to find a caller's trace."""
 
-import json
 from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
+
+from pallas_contracts.errors import Rejected
+from pallas_jsonrpc.strict_json import loads
 
 _PEEK_LIMIT = 64 * 1024
 
@@ -22,10 +24,10 @@ class Body:
     def message(self) -> dict[str, Any]:
         """The JSON-RPC message; empty when the body is too long or not a JSON object."""
         try:
-            message: Any = json.loads(self.short or b"")
-        except (ValueError, RecursionError):
+            message = loads(self.short or b"")
+        except Rejected:
             return {}
-        return cast("dict[str, Any]", message) if isinstance(message, dict) else {}  # JSON objects have string keys
+        return message if isinstance(message, dict) else {}
 
     @property
     def may_call(self) -> bool:

@@ -212,6 +212,28 @@ def test_a_call_is_checked_as_over_the_sdks_path(
     assert said in answer.body
 
 
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize(
+    ("tool", "answer", "fault"),
+    [
+        ("count", Result(structured={"n": 1}), None),
+        ("count", Result(structured={"n": "one"}), b"n must be of type number"),
+        ("count", Result(structured={}), b"'n' is required"),
+        ("count", Result(content=(TEXT,)), b"it needs an object as structured content"),
+        ("count", Result(content=(TEXT,), is_error=True), None),
+        ("odd", Result(structured={"n": "one"}), None),
+    ],
+)
+def test_an_answer_is_checked_against_the_output_schema_of_its_tool(
+    both: Runner, version: str, tool: str, answer: Result, fault: bytes | None
+) -> None:
+    answered = both.same(Draft(version, tool, {}), Script((), ends(answer)))
+    assert both.paths.own
+    assert (b"invalid_answer" in answered.body) == (fault is not None)
+    assert fault is None or fault in answered.body
+    assert (b"structuredContent" in answered.body) == (fault is None and answer.structured is not None)
+
+
 @pytest.mark.parametrize(
     ("headers", "own"),
     [([(b"mcp-param-city", b"Ulm")], True), ([(b"mcp-param-city", b"Bonn")], False), ([], False)],

@@ -55,9 +55,17 @@ class ToolSchema:
     def faults(self, arguments: JsonObject) -> list[str]:
         """What does not fit: a sentence each, with the field and the rule, without values. Empty: all does."""
         try:
-            visits = self._work.of(arguments, MOST_WORK)
+            return self.check(arguments)
         except TooMuch as error:
             return [str(error)]
+
+    def check(self, arguments: JsonObject) -> list[str]:
+        """As `faults`.
+
+        Raises:
+            TooMuch: it takes too long to check.
+        """
+        visits = self._work.of(arguments, MOST_WORK)
         try:
             if self._validator.is_valid(arguments):
                 return []

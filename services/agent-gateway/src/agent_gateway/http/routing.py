@@ -187,7 +187,8 @@ class GatewayHttp:
         elif not legacy:
             await endpoint.handle(scope, receive, send)
         elif scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
-            await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
+            agent = endpoint.agent
+            await self._resumption.serve(agent.definition, agent.misfits, scope, receive, send)
         elif scope["method"] == "GET" and (session := _standing(endpoint, scope)):
             await endpoint.agent.standing.serve(session, self._security, scope, receive, send)
         else:

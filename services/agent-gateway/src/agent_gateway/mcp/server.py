@@ -5,6 +5,7 @@ they may have cached.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, override
@@ -41,8 +42,10 @@ from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import Result, TurnRequested
 from pallas_runtime.telemetry import of_turn
+
+log = logging.getLogger(__name__)
 
 EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, CANCEL_META: {}, TEXT_META: {}}
 """The experimental capabilities: what a `tools/call` may have in its `_meta`."""
@@ -225,7 +228,7 @@ class AgentServer:
         call = call_of(context, params, key, self._log_level(context))
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
         with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
-            return await self._execute(context, request, cancelling=cancelling)
+            return await self._execute(context, tool, request, cancelling=cancelling)
 
     async def check(self, name: str, arguments: JsonObject) -> tuple[ToolDefinition, JsonObject] | Refusal:
         """The tool of that name (or alias), and arguments that fit it.
@@ -240,7 +243,18 @@ class AgentServer:
         checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
-    async def _execute(self, context: Context, request: TurnRequested, *, cancelling: bool) -> WireResult:
+    async def misfits(self, tool_name: str | None, end: TurnEnd) -> list[str]:
+        """What in the answer of a turn does not fit the output schema of its tool."""
+        tool = self.definition.tool(tool_name) if tool_name is not None else None
+        if tool is None or not isinstance(end.answer, Result):
+            return []
+        if faults := await self._schemas.misfits(tool, end.answer):
+            log.warning("an answer does not fit its schema", extra={"tool": tool_name, "reason": "; ".join(faults)})
+        return faults
+
+    async def _execute(
+        self, context: Context, tool: ToolDefinition, request: TurnRequested, *, cancelling: bool
+    ) -> WireResult:
         """Make the turn and follow it to its end, on a stream that can be resumed where there is one; or cancel it."""
         level, limits = self._log_level(context), self.definition.limits
         stream = event_stream_of(context)
@@ -250,11 +264,13 @@ class AgentServer:
             observer = progress_observer(context, self.definition.agent, level)
             end = await self.platform.calls.call(request, limits, observer)
         else:
-            observer = stream_observer(context, stream, self.platform, request, level)
+            observer = stream_observer(context, stream, self.platform, tool, request, level)
             end = await self.platform.calls.call(request, limits, observer)
             if isinstance(end, TurnEnd):
                 stream.number_answer(observer.id_at(end.cursor))
-        return refused(end) if isinstance(end, Refusal) else result_of(end, modern=is_modern(context))
+        if isinstance(end, Refusal):
+            return refused(end)
+        return result_of(end, modern=is_modern(context), faults=await self.misfits(tool.name, end))
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> WireResult:
         level = params.level

@@ -6,7 +6,7 @@ stream.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 from mcp.server.streamable_http import check_accept_headers
@@ -24,6 +24,7 @@ from agent_gateway.caller import principal_of
 from agent_gateway.handshake.event_ids import read_event_id
 from agent_gateway.handshake.event_stream import StreamObserver, Write, frame_of
 from agent_gateway.handshake.model import FollowedCall
+from agent_gateway.open_streams import OpenStreams
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_calls.model import TurnEnd
 from pallas_calls.service import Calls
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 type Misfits = Callable[[str | None, TurnEnd], Awaitable[Sequence[str]]]
 """Checks the answer of a turn against the output schema of the tool of that name."""
 
+MOST_RESUMED, MOST_OF_A_CALLER = 8_192, 512
+"""Resumed streams that are open at a time: in all, and of one caller. Each holds what its caller has yet to read."""
+
 LAST_EVENT_ID = b"last-event-id"
 
 _HEADERS = {"Cache-Control": "no-cache, no-transform"}
@@ -50,6 +54,7 @@ class Resumption:
     calls: Calls
     key: LogKey
     security: TransportSecurityMiddleware
+    _open: OpenStreams = field(default_factory=lambda: OpenStreams("resumed streams", MOST_RESUMED, MOST_OF_A_CALLER))
 
     async def serve(
         self, served: AgentDefinition, misfits: Misfits, scope: Scope, receive: Receive, send: Send
@@ -68,6 +73,9 @@ class Resumption:
         except Rejected:
             await refuse(send, 400, "The Last-Event-ID was not issued to this caller at this endpoint.")
             return
+        if (full := self._open.full(call.caller)) is not None:
+            await refuse(send, 503, full, ((b"retry-after", b"5"),))
+            return
         version = request.headers.get("mcp-protocol-version", DEFAULT_NEGOTIATED_VERSION)
         writer, reader = anyio.create_memory_object_stream[bytes](0)
 
@@ -75,8 +83,9 @@ class Resumption:
             async with writer:
                 await self._follow(call, cursor, version, misfits, writer.send)
 
-        async with writer, reader:
-            await EventSourceResponse(reader, data_sender_callable=follow, headers=_HEADERS)(scope, receive, send)
+        with self._open.opened(call.caller):
+            async with writer, reader:
+                await EventSourceResponse(reader, data_sender_callable=follow, headers=_HEADERS)(scope, receive, send)
 
     async def _follow(self, call: FollowedCall, cursor: Cursor, version: str, misfits: Misfits, write: Write) -> None:
         """Send the rest of a turn, including the answer."""

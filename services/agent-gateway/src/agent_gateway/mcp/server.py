@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, override
 
 import mcp_types as types
@@ -34,6 +35,7 @@ from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
 from agent_gateway.mcp.resource_changes import ResourceChanges
 from agent_gateway.mcp.standing_stream import StandingStreams
+from agent_gateway.open_streams import OpenStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
@@ -49,6 +51,8 @@ log = logging.getLogger(__name__)
 
 EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, CANCEL_META: {}, TEXT_META: {}}
 """The experimental capabilities: what a `tools/call` may have in its `_meta`."""
+MOST_STREAMS, MOST_OF_A_CALLER = 1024, 64
+"""Streams of changes of one agent that are open at a time: in all, and of one caller."""
 _LIST_MS = 5_000
 _LISTS: tuple[CacheableMethod, ...] = (
     "server/discover",
@@ -71,8 +75,9 @@ class AgentServer:
         self._changes = InMemorySubscriptionBus()
         self._schemas = ToolSchemas()
         self.resources = ResourceChanges(self._tell_updated)
-        self._listening = Listening(self._changes, self.resources, self._readable)
-        self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, self.resources)
+        streams = OpenStreams("streams of changes of this agent", MOST_STREAMS, MOST_OF_A_CALLER)
+        self._listening = Listening(self._changes, streams, self.resources, self._readable)
+        self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, streams, self.resources)
         self.server = self._make_server()
 
     def _make_server(self) -> Server[Any]:
@@ -178,14 +183,14 @@ class AgentServer:
     async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> WireResult:
         """Subscribe a session to a resource that its caller can read."""
         await self._read(context, "resources/read", types.ReadResourceRequestParams(uri=params.uri))
-        return await self._set_in_session(
-            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=True)
-        )
+        return await self._subscribe_session(context, params.uri, wanted=True)
 
     async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> WireResult:
-        return await self._set_in_session(
-            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=False)
-        )
+        return await self._subscribe_session(context, params.uri, wanted=False)
+
+    async def _subscribe_session(self, context: Context, uri: str, *, wanted: bool) -> WireResult:
+        change = partial(self.platform.sessions.subscribe, agent=self._key, uri=uri, wanted=wanted)
+        return await self._set_in_session(context, change)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> WireResult:
         return await self._read(context, "completion/complete", params)
@@ -273,15 +278,14 @@ class AgentServer:
         return result_of(end, modern=is_modern(context), faults=await self.misfits(tool.name, end))
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> WireResult:
-        level = params.level
-        return await self._set_in_session(context, lambda session: self.platform.sessions.set_log_level(session, level))
+        return await self._set_in_session(context, partial(self.platform.sessions.set_log_level, level=params.level))
 
-    async def _set_in_session(self, context: Context, change: Callable[[str], Awaitable[None]]) -> WireResult:
+    async def _set_in_session(self, context: Context, change: Callable[[str, str], Awaitable[None]]) -> WireResult:
         if (session := session_of(context)) is None:
             message = f"{context.method} needs the {SESSION_HEADER} of initialize."
             raise MCPError(code=types.INVALID_REQUEST, message=message)
         try:
-            await change(session)
+            await change(session, principal_of(scope_of(context)).token)
         except PallasError as error:
             code = types.INVALID_PARAMS if isinstance(error, Rejected) else types.INTERNAL_ERROR
             raise MCPError(code=code, message=error.message, data={"code": error.code}) from error

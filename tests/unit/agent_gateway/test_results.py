@@ -15,7 +15,9 @@ from agent_gateway.answers.results import (
     refused,
     result_of,
 )
+from agent_gateway.mcp.answer_schemas import AnswerSchemas
 from pallas_calls.model import Refusal, TurnEnd
+from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
 
@@ -169,3 +171,12 @@ def test_a_failed_read_is_a_json_rpc_error(
 ) -> None:
     raised = read_error(error, method, {"uri": "a://b", "other": 1}, modern=modern)
     assert (raised.error.code, raised.error.message, raised.error.data) == (code, error.message, data)
+
+
+async def test_an_answer_that_is_too_large_to_check_is_passed_on() -> None:
+    rows = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}}
+    tool = ToolDefinition(name="rows", output_schema={"type": "object", "properties": {"rows": rows}})
+    checked = AnswerSchemas()
+    large = Result(structured={"rows": [{"a": 1}] * 160_000})
+    assert await checked.misfits(tool, large) == []
+    assert await checked.misfits(tool, Result(structured={"rows": [{"a": 1}]})) == ["rows/0/a must be of type string"]

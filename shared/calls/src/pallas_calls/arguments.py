@@ -1,58 +1,38 @@
-"""Turn a call into arguments that fit the tool, or into a sentence that says why they do not; check its answer."""
+"""Turn a call into arguments that fit the tool, or into a sentence that says why they do not."""
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.turns import Result
-from pallas_schemas import ToolSchema, TooMuch
+from pallas_schemas import ToolSchema
 
 _MOST_FAULTS = 5
 
 
 @dataclass
 class ToolSchemas:
-    """Compiled schemas of the tools of one revision of a definition. Each is compiled once, in a thread."""
+    """Compiled schemas of the tools of one revision of a definition."""
 
-    _compiled: dict[tuple[str, str], ToolSchema | Refusal] = field(
-        default_factory=dict[tuple[str, str], "ToolSchema | Refusal"]
-    )
+    _compiled: dict[str, ToolSchema | Refusal] = field(default_factory=dict[str, "ToolSchema | Refusal"])
     _compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def of(self, tool: ToolDefinition) -> ToolSchema | Refusal:
-        """The input schema of a tool, or why none of its calls can be taken."""
-        return await self._find(tool.name, "input_schema", tool.input_schema)
-
-    async def misfits(self, tool: ToolDefinition, answer: Result) -> list[str]:
-        """What in an answer does not fit the tool's output schema. Empty, too, where that cannot be checked."""
-        if tool.output_schema is None or answer.is_error:
-            return []
-        schema, structured = await self._find(tool.name, "output_schema", tool.output_schema), answer.structured
-        if isinstance(schema, Refusal):
-            return []
-        if not isinstance(structured, dict):
-            return ["it needs an object as structured content"]
-        with suppress(TooMuch):
-            return schema.check(cast("JsonObject", structured))[:_MOST_FAULTS]
-        return []
-
-    async def _find(self, tool: str, kind: str, schema: JsonObject) -> ToolSchema | Refusal:
+        """The input schema of a tool, or why none of its calls can be taken. It is compiled once, in a thread."""
         async with self._compiling:
-            if (tool, kind) not in self._compiled:
-                self._compiled[tool, kind] = await asyncio.to_thread(_compile, tool, kind, schema)
-            return self._compiled[tool, kind]
+            if tool.name not in self._compiled:
+                self._compiled[tool.name] = await asyncio.to_thread(_compile, tool)
+            return self._compiled[tool.name]
 
 
-def _compile(tool: str, kind: str, schema: JsonObject) -> ToolSchema | Refusal:
+def _compile(tool: ToolDefinition) -> ToolSchema | Refusal:
     try:
-        return ToolSchema(schema)
+        return ToolSchema(tool.input_schema)
     except Rejected as error:
-        return unusable(f"tool {tool!r}: {kind}{error.message}")
+        return unusable(f"tool {tool.name!r}: input_schema{error.message}")
 
 
 def unusable(reason: str) -> Refusal:

@@ -55,17 +55,9 @@ class ToolSchema:
     def faults(self, arguments: JsonObject) -> list[str]:
         """What does not fit: a sentence each, with the field and the rule, without values. Empty: all does."""
         try:
-            return self.check(arguments)
+            visits = self._work.of(arguments, MOST_WORK)
         except TooMuch as error:
             return [str(error)]
-
-    def check(self, arguments: JsonObject) -> list[str]:
-        """As `faults`.
-
-        Raises:
-            TooMuch: it takes too long to check.
-        """
-        visits = self._work.of(arguments, MOST_WORK)
         try:
             if self._validator.is_valid(arguments):
                 return []

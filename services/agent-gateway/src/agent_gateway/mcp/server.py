@@ -26,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.caller import principal_of
+from agent_gateway.mcp.answer_schemas import AnswerSchemas
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
 from agent_gateway.mcp.idempotency import CANCEL_META, KEY_META, cancels, idempotency_key
@@ -73,7 +74,7 @@ class AgentServer:
 
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
-        self._schemas = ToolSchemas()
+        self._schemas, self._answers = ToolSchemas(), AnswerSchemas()
         self.resources = ResourceChanges(self._tell_updated)
         streams = OpenStreams("streams of changes of this agent", MOST_STREAMS, MOST_OF_A_CALLER)
         self._listening = Listening(self._changes, streams, self.resources, self._readable)
@@ -124,7 +125,7 @@ class AgentServer:
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
         before, self.definition = self.definition, definition
-        self._schemas = ToolSchemas()
+        self._schemas, self._answers = ToolSchemas(), AnswerSchemas()
         if before.tools != definition.tools:
             await self._changes.publish(ToolsListChanged())
         if before.prompts != definition.prompts:
@@ -253,7 +254,7 @@ class AgentServer:
         tool = self.definition.tool(tool_name) if tool_name is not None else None
         if tool is None or not isinstance(end.answer, Result):
             return []
-        if faults := await self._schemas.misfits(tool, end.answer):
+        if faults := await self._answers.misfits(tool, end.answer):
             log.warning("an answer does not fit its schema", extra={"tool": tool_name, "reason": "; ".join(faults)})
         return faults
 

@@ -44,9 +44,12 @@ class _Listed:
 
 
 class Connection:
-    """A connection that is opening, open or closed. `leases` counts its users; once `retired` it gets no new one."""
+    """A connection that is opening, open or closed. `leases` counts its users; once `retired` it gets no new one.
 
-    def __init__(self, target: Target, transport: httpx2.AsyncBaseTransport) -> None:
+    `old`: it is of a revision with a handshake, although the agent has a newer one.
+    """
+
+    def __init__(self, target: Target, transport: httpx2.AsyncBaseTransport, *, old: bool = False) -> None:
         self.leases = 0
         self.retired = False
         self._exchanges = dict[str | int, Exchange]()
@@ -61,6 +64,7 @@ class Connection:
             elicitation_callback=self._asked,
             message_handler=self._heard,
             cache=None,
+            mode="legacy" if old else "auto",
         )
         # It outlives the call that opens it, so it must not have that call's context.
         self.task = asyncio.create_task(self._hold(), context=Context())

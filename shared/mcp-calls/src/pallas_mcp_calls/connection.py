@@ -83,16 +83,16 @@ class Connection:
         return await asyncio.shield(self._opened)
 
     def close(self) -> None:
-        """Close it soon. Calls on it are lost."""
+        """Close it soon. Calls on it are lost. If it is opening, it opens first: the server may be making a session."""
         self._closing.set()
-        if not self._opened.done():
-            self.task.cancel()
 
     async def closed(self) -> None:
-        """Wait until it is closed, which is not long."""
-        await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
-        self.task.cancel()
-        await asyncio.wait({self.task})
+        """Wait until it is closed, which is not long once it has opened; when this is cancelled, it is cut off."""
+        try:
+            await asyncio.wait({self.task}, timeout=CLOSE_SECONDS if self._opened.done() else OPEN_SECONDS)
+        finally:
+            self.task.cancel()
+            await asyncio.wait({self.task})
 
     async def _hold(self) -> None:
         opening = Exchange(opening=True)

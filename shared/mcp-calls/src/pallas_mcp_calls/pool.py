@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pallas_mcp_calls.connection import Connection
+from pallas_mcp_calls.connection import CLOSE_SECONDS, Connection
 from pallas_mcp_calls.model import Target
 
 _MOST_OLD = 1_000
@@ -86,5 +86,8 @@ class Pool:
         for target, connection in list(self._connections.items()):
             connection.leases = 0
             self.retire(target, connection)
-        while self._closing:
-            await asyncio.wait(set(self._closing))
+        if self._closing:
+            _, late = await asyncio.wait(set(self._closing), timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

@@ -82,6 +82,27 @@ async def test_every_request_without_a_bearer_is_refused_where_one_is_required(
     assert required.counted("mcp_auth_failures_total", reason="missing") == len(REQUESTS)
 
 
+@pytest.mark.parametrize("path", ["/teams/{}/mcp/bench", "/teams/{}/rpc"])
+@pytest.mark.parametrize("sent", [b"", b"{"], ids=["nothing", "its first byte"])
+async def test_a_bearer_is_checked_before_the_body_has_arrived(
+    platform: Platform, required: Front, bearers: Bearers, path: str, sent: bytes
+) -> None:
+    host, port = required.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    lines = (
+        f"POST {path.format(platform.team)} HTTP/1.1",
+        f"host: {host}:{port}",
+        "authorization: Bearer unknown",
+        "content-type: application/json",
+        "content-length: 1000",
+    )
+    writer.write("\r\n".join([*lines, "", ""]).encode() + sent)
+    assert b" 401 " in await soon(reader.readline())
+    assert [(asked.bearer, asked.uses_up) for asked in bearers.asked] == [("unknown", False)]
+    writer.close()
+    await writer.wait_closed()
+
+
 @pytest.mark.parametrize("given", ["--token", "PALLAS_TOKEN_FILE", None])
 async def test_pallas_chat_sends_its_bearer_and_never_prints_it(
     platform: Platform, required: Front, bearers: Bearers, tmp_path: Path, given: str | None

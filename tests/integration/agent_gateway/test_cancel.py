@@ -65,9 +65,9 @@ async def test_closing_the_stream_of_a_handshake_era_call_leaves_the_turn_runnin
 
 
 @pytest.mark.parametrize("slash", ["/", "\\/"], ids=["plain", "escaped"])
-@pytest.mark.parametrize("request_id", [7, "seven"], ids=repr)
+@pytest.mark.parametrize(("request_id", "reason"), [(7, "x" * 100_000), ("seven", "")], ids=["long", "short"])
 async def test_a_handshake_era_call_is_cancelled_by_its_notification_at_another_replica(
-    platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int, slash: str
+    platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int, reason: str, slash: str
 ) -> None:
     other = await platform.gateway()
     await platform.served(other)
@@ -76,7 +76,8 @@ async def test_a_handshake_era_call_is_cancelled_by_its_notification_at_another_
     call = wire.legacy("tools/call", waiting(platform), session, request_id=request_id)
     calling = asyncio.create_task(wire.answers(http, url, call))
     claimed = await platform.claim(Claimed)
-    body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, session, request_id=None)
+    params = {"requestId": request_id, "reason": reason}
+    body, headers = wire.legacy("notifications/cancelled", params, session, request_id=None)
     content = json.dumps(body).replace("/", slash).encode()
     headers["content-type"] = "application/json"
     answer = await http.post(other.url(platform.team, "bench"), content=content, headers=headers)

@@ -1,6 +1,7 @@
 """The gateway over HTTP: what it refuses with which status, and clients that disconnect."""
 
 import asyncio
+import json
 import logging
 
 import httpx
@@ -117,6 +118,20 @@ async def test_only_known_hosts_and_origins_are_served(
     body, headers = wire.modern("tools/list", NOTHING)
     answer = await http.post(front.url(platform.team, "bench"), json=body, headers={**headers, header: value})
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_media_types_have_no_case_and_accept_may_have_several_lines(
+    front: Front, platform: Platform, http: httpx.AsyncClient, era: str, method: str
+) -> None:
+    params: wire.Message = {"name": "get_health", "arguments": {}} if method == "tools/call" else NOTHING
+    body, headers = wire.modern(method, params) if era == "modern" else wire.legacy(method, params, "session")
+    del headers["accept"]
+    lines = [("accept", "application/json"), ("content-type", "Application/JSON"), ("accept", "Text/Event-Stream")]
+    content = json.dumps(body).encode()
+    answer = await http.post(front.url(platform.team, "bench"), content=content, headers=[*headers.items(), *lines])
+    assert (answer.status_code, b'"result"' in answer.content) == (200, True)
 
 
 async def test_every_host_is_served_if_the_setting_allows_it(platform: Platform, http: httpx.AsyncClient) -> None:

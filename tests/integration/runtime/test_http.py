@@ -97,7 +97,7 @@ async def ended(connection: Connection) -> bool:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A time limit of 0.2 s for headers."""
-    monkeypatch.setattr("pallas_runtime.http.listener.HEADER_SECONDS", 0.2)
+    monkeypatch.setattr("pallas_runtime.http.connection.HEADER_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("short")

@@ -23,7 +23,7 @@ from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.batch import check_batch, serve_batch
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
-from agent_gateway.http.bodies import Body, read_body
+from agent_gateway.http.bodies import Body
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
@@ -41,7 +41,7 @@ from pallas_contracts.turns import Principal
 from pallas_jsonrpc.errors import Unreadable
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.bodies import TooLarge, TooSlow, declares_more, lower_media_type, read_body, replayed
 from pallas_runtime.http.peers import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
@@ -116,6 +116,8 @@ class GatewayHttp:
         headers = dict(scope["headers"])
         stands = scope["method"] == "GET" and not headers.get(LAST_EVENT_ID)
         waited_for = not stands and headers.get(_METHOD) != b"subscriptions/listen"
+        if headers.get(b"content-type") != b"application/json":
+            lower_media_type(scope)
         with endpoint.kept():
             await self._until_cut_off(partial(self._serve, endpoint), scope, receive, send, waited_for=waited_for)
 
@@ -154,24 +156,44 @@ class GatewayHttp:
             await refuse(send, 413, f"The body is larger than {self.endpoints.max_body_bytes} bytes.")
             return
         if posted and (legacy or traced):
-            body = await read_body(receive, self.endpoints.max_body_bytes)
-            receive = body.replayed(receive)
+            before = partial(self._check_caller, endpoint, scope, bearer, uses_up=False)
+            if (body := await self._read(scope, receive, send, before)) is None:
+                return
+            receive = replayed(body.whole, receive)
         with of_caller(scope["headers"], body.whole if body is not None and traced else None):
             if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
                 await self._serve_admitted(endpoint, scope, receive, send, body)
 
     async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
         """Identify the caller and check that it may call the agent. False: the request has been refused."""
-        known = None
+        uses_up = bearer is not None and scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
         try:
-            if bearer is not None:
-                uses_up = scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
-                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
-            self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+            await self._check_caller(endpoint, scope, bearer, uses_up=uses_up)
         except PallasError as error:
             await refuse_caller(send, error)
             return False
         return True
+
+    async def _check_caller(self, endpoint: Endpoint, scope: Scope, bearer: str | None, *, uses_up: bool) -> None:
+        """Identify the caller and check that it may call the agent.
+
+        Raises:
+            PallasError: it may not, or cannot be identified now.
+        """
+        known = await self.callers.identify_caller(bearer, uses_up=uses_up) if bearer is not None else None
+        self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+
+    async def _read(
+        self, scope: Scope, receive: Receive, send: Send, before: Callable[[], Awaitable[None]] | None = None
+    ) -> Body | None:
+        """Read the body. None: the request has been refused."""
+        try:
+            return Body(await read_body(scope, receive, self.endpoints.max_body_bytes, before=before))
+        except (TooLarge, TooSlow) as error:
+            await refuse(send, 413 if isinstance(error, TooLarge) else 408, f"{error.message.capitalize()}.")
+        except PallasError as error:
+            await refuse_caller(send, error)
+        return None
 
     async def _serve_admitted(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
@@ -181,8 +203,9 @@ class GatewayHttp:
         legacy = _is_legacy(scope)
         if scope["method"] == "POST":
             if body is None:
-                body = await read_body(receive, self.endpoints.max_body_bytes)
-                receive = body.replayed(receive)
+                if (body := await self._read(scope, receive, send)) is None:
+                    return
+                receive = replayed(body.whole, receive)
             await self._serve_posted(endpoint, body, scope, receive, send)
         elif not legacy:
             await endpoint.handle(scope, receive, send)
@@ -196,10 +219,7 @@ class GatewayHttp:
 
     async def _serve_posted(self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is posted, if it is JSON that means the same to every reader."""
-        if len(whole := body.whole) > self.endpoints.max_body_bytes:
-            await endpoint.handle(scope, receive, send)  # which refuses it
-            return
-        short, legacy = body.short is not None, _is_legacy(scope)
+        legacy = _is_legacy(scope)
 
         async def serve(message: Json, receive: Receive, send: Send) -> None:
             try:
@@ -207,10 +227,10 @@ class GatewayHttp:
             except Unreadable as error:
                 await refuse_unreadable(send, error)
             else:
-                await self._serve_message(endpoint, message, dict(scope), receive, send, short=short)
+                await self._serve_message(endpoint, message, dict(scope), receive, send, short=body.is_short)
 
         try:
-            posted = await read_posted(whole)
+            posted = await read_posted(body.whole)
             if legacy and isinstance(posted, list):
                 calls = 1 if principal_of(scope).type == "turn" else None
                 check_batch(posted, Headers(scope=scope), calls=calls)
@@ -221,7 +241,7 @@ class GatewayHttp:
         if legacy and isinstance(posted, list):
             await serve_batch(posted, serve, receive, send)
         else:
-            await self._serve_message(endpoint, posted, scope, receive, send, short=short)
+            await self._serve_message(endpoint, posted, scope, receive, send, short=body.is_short)
 
     async def _serve_message(
         self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send, *, short: bool

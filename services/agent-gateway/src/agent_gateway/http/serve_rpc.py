@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import identify
-from agent_gateway.http.bodies import read_body
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.signatures import SIGNATURE, Signatures, Signed
 from agent_gateway.rpc.caller import RpcCaller
@@ -21,7 +20,7 @@ from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.bodies import TooLarge, TooSlow, declares_more, read_body
 from pallas_runtime.http.connected import disconnected, while_connected
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
@@ -51,7 +50,7 @@ class RpcHttp:
         try:
             await self._check(scope)
             bearer = None if self._is_signed(scope) else self.callers.check_bearer(bearer_of(scope["headers"]))
-            body = await self._body(receive)
+            body = await self._body(scope, receive, bearer)
             with of_caller(scope["headers"], b""):
                 caller = await self._caller(team, scope, bearer, body)
                 await while_connected(self._answer(body, caller, send), partial(disconnected, receive))
@@ -77,11 +76,14 @@ class RpcHttp:
         if declares_more(scope, self.max_body_bytes):
             raise self._too_large()
 
-    async def _body(self, receive: Receive) -> bytes:
-        body = (await read_body(receive, self.max_body_bytes)).whole
-        if len(body) > self.max_body_bytes:
-            raise self._too_large()
-        return body
+    async def _body(self, scope: Scope, receive: Receive, bearer: str | None) -> bytes:
+        before = partial(self.callers.identify_caller, bearer) if bearer is not None else None
+        try:
+            return await read_body(scope, receive, self.max_body_bytes, before=before)
+        except TooLarge:
+            raise self._too_large() from None
+        except TooSlow as error:
+            raise _Refused(408, f"{error.message.capitalize()}.") from None
 
     def _too_large(self) -> _Refused:
         return _Refused(413, f"The body is larger than {self.max_body_bytes} bytes.")

@@ -3,6 +3,8 @@
 The bearer of each request is resolved. The libraries that it may read are passed to the tools, and are not kept.
 """
 
+from functools import partial
+
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -13,7 +15,7 @@ from library_search.http.refusals import mcp_error, unauthorized, unavailable
 from library_search.mcp.tool_server import CALLER, READABLE
 from pallas_contracts.errors import Denied, PallasError
 from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body, replayed
+from pallas_runtime.http.bodies import TooLarge, TooSlow, lower_media_type, read_body, replayed
 from pallas_runtime.http.under_way import UnderWay
 
 LARGEST_MESSAGE = 1024 * 1024
@@ -54,6 +56,7 @@ class Http:
             await received(scope, receive, send)
             return
         bearer, body = received
+        lower_media_type(scope)
         with of_caller(scope["headers"], body, inside=True):
             refusal = await self._admit(scope, bearer, body)
             if refusal is not None:
@@ -69,13 +72,16 @@ class Http:
             return mcp_error(405, "Method not allowed. Use POST.", {"allow": "POST"})
         try:
             bearer = self._bearers.bearer_of(Headers(scope=scope))
-            return bearer, await read_body(scope, receive, LARGEST_MESSAGE)
+            before = partial(self._bearers.resolve, bearer, b"")
+            return bearer, await read_body(scope, receive, LARGEST_MESSAGE, before=before)
         except Denied as error:
             return unauthorized(error)
         except TooLarge as error:
             return mcp_error(413, error.message)
         except TooSlow as error:
             return mcp_error(408, error.message)
+        except PallasError:
+            return _not_checked()
 
     async def _admit(self, scope: Scope, bearer: str, body: bytes) -> Response | None:
         """Resolve the bearer for the tools. Returns the refusal, None if the bearer is accepted."""
@@ -84,6 +90,10 @@ class Http:
         except Denied as error:
             return unauthorized(error)
         except PallasError:  # `Rejected` too: only `Denied` is about the bearer
-            return unavailable("The bearer cannot be checked right now. Try again shortly.")
+            return _not_checked()
         scope["state"] = {**scope.get("state", {}), READABLE: readable, CALLER: caller}
         return None
+
+
+def _not_checked() -> Response:
+    return unavailable("The bearer cannot be checked right now. Try again shortly.")

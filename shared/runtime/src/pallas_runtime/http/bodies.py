@@ -1,6 +1,7 @@
 """Reads the body of a request before the application does, with limits of size and time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -9,6 +10,10 @@ from starlette.types import Message, Receive, Scope
 from pallas_contracts.errors import Rejected
 
 SILENT_SECONDS = 30.0
+ARRIVING_SECONDS = 0.01
+"""Seconds within which a usual body is here that did not arrive with its headers."""
+ARRIVED = "pallas.arrived"
+"""A scope has this once the body is here. Then no timer is needed."""
 
 
 class TooLarge(Rejected):
@@ -29,8 +34,15 @@ def declares_more(scope: Scope, limit: int) -> bool:
     return declared.isdigit() and int(declared) > limit
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int, *, silent: float = SILENT_SECONDS) -> bytes:
-    """Read the whole body.
+async def read_body(
+    scope: Scope,
+    receive: Receive,
+    limit: int,
+    *,
+    silent: float = SILENT_SECONDS,
+    before: Callable[[], Awaitable[object]] | None = None,
+) -> bytes:
+    """Read the whole body. `before` is awaited first if the body is not here yet: it may refuse the sender.
 
     Raises:
         TooLarge: it has more than `limit` bytes.
@@ -43,10 +55,12 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, silent: float
     body = bytearray()
     while True:
         try:
-            async with asyncio.timeout(silent):
+            async with asyncio.timeout(None if ARRIVED in scope else ARRIVING_SECONDS if before else silent):
                 message = await receive()
         except TimeoutError as error:
-            raise TooSlow(f"the body stopped arriving: no data for {silent:g} s") from error
+            if before is None:
+                raise TooSlow(f"the body stopped arriving: no data for {silent:g} s") from error
+            message: Message = {"type": "http.request", "more_body": True}
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body += message.get("body", b"")
@@ -54,6 +68,18 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, silent: float
             raise too_large
         if not message.get("more_body", False):
             return bytes(body)
+        if before is not None:
+            await before()
+            before = None
+
+
+def lower_media_type(scope: Scope) -> None:
+    """Write the media type of the body in small letters: it has no case, but the SDK compares it with one."""
+    scope["headers"] = [
+        (name, b";".join([kind.lower(), *more]) if name == b"content-type" else value)
+        for name, value in scope["headers"]
+        for kind, *more in [value.split(b";")]
+    ]
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -1,7 +1,7 @@
 """An HTTP listener that can be started and drained at any time, without taking over the process's signals.
 
-uvicorn waits for the headers of a request without a timeout, and accepts any number of connections. Here both have a
-limit. A WebSocket counts as a connection, which is never idle; its application decides when to close it.
+uvicorn accepts any number of connections. Here they have a limit, and so has what each of them sends (`connection`). A
+WebSocket counts as a connection, which is never idle; its application decides when to close it.
 """
 
 import asyncio
@@ -9,80 +9,23 @@ import resource
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pallas_contracts.errors import Rejected
+from pallas_runtime.http.connection import Connection, Door
 
-HEADER_SECONDS = 5.0
-"""Seconds from the first byte of a request to the end of its headers; for the first request, from the connect."""
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 100
 """Open files that are reserved for everything but callers' connections."""
 LARGEST_WEBSOCKET_MESSAGE = 16 * 1024 * 1024
 PING_SECONDS = 10.0
 """Seconds between two pings of a WebSocket. Its peer is lost when a ping is not answered for as long."""
-_LAST_CHANCE = 0.1
 _CLOSE_SECONDS = 5.0
 """Seconds in which a WebSocket is closed; then it is cut off."""
-
-
-class _Connection(HttpToolsProtocol):
-    """A connection. Each listener has a subclass with the limit `most` and the connections `waiting` for a request."""
-
-    most: int
-    waiting: "dict[_Connection, None]"
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.waiting[self] = None
-        self._expect()
-        if len(self.connections) > self.most:
-            next(iter(self.waiting))._end()
-
-    def data_received(self, data: bytes) -> None:
-        if self in self.waiting and self._deadline is None:
-            self._expect()
-        super().data_received(data)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value.strip(b" \t"))  # the space around it is not part of it (RFC 9110, section 5.5)
-
-    def on_headers_complete(self) -> None:
-        self._forget()
-        super().on_headers_complete()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self.waiting[self] = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        super().connection_lost(exc)
-
-    def _expect(self) -> None:
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._late)
-
-    def _late(self) -> None:
-        # Bytes that arrived while the process was blocked are read first.
-        self._deadline = self.loop.call_later(_LAST_CHANCE, self._end)
-
-    def _end(self) -> None:
-        self._forget()
-        self.transport.close()
-
-    def _forget(self) -> None:
-        self.waiting.pop(self, None)
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class _WebSocket(WebSocketsSansIOProtocol):
@@ -102,18 +45,18 @@ class _WebSocket(WebSocketsSansIOProtocol):
         self.transport.abort()
 
 
-def _protocol(most: int) -> type[_Connection]:
-    """The protocol class for the connections of one listener."""
+def _door(most: int) -> Door:
+    """The limits of a listener. Each connection is an open file."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    bound = most if files == resource.RLIM_INFINITY else min(most, max(1, files - SPARE_FILES))
-    return type("Connection", (_Connection,), {"most": bound, "waiting": {}})
+    return Door(most if files == resource.RLIM_INFINITY else min(most, max(1, files - SPARE_FILES)))
 
 
 class _Server(uvicorn.Server):
     """Ends at once when it has nothing to finish. uvicorn looks ten times a second whether it shall end, and has."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, door: Door) -> None:
         super().__init__(config)
+        self._door = door
         self.ending = asyncio.Event()
 
     @contextmanager
@@ -123,6 +66,7 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         while not self.ending.is_set():
             await self.on_tick(0)  # this renews the Date header
+            self._door.sweep(asyncio.get_running_loop().time())
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.ending.wait(), 1.0)
 
@@ -191,9 +135,10 @@ async def listening(
     When there are more than `most_connections`, or than the process may open files, the connection that is idle
     longest is closed; when all others have a request, that is the newest. WebSockets are refused unless `websockets`.
     """
+    door = _door(most_connections)
     config = uvicorn.Config(
         app,
-        http=_protocol(most_connections),
+        http=type("ConnectionOfListener", (Connection,), {"door": door}),
         lifespan="off",
         ws=_WebSocket if websockets else "none",
         ws_max_size=LARGEST_WEBSOCKET_MESSAGE,
@@ -207,7 +152,7 @@ async def listening(
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(drain_seconds)),
     )
-    server = _Server(config)
+    server = _Server(config, door)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield

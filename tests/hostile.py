@@ -15,12 +15,12 @@ def nested(levels: int, key: str, inside: Json) -> Json:
     return inside
 
 
-def doubling(times: int) -> dict[str, Json]:
+def doubling(times: int, last: Json = None) -> dict[str, Json]:
     """A schema that applies its last part 2 to the power of `times`."""
     parts: dict[str, Json] = {
         f"d{number}": {"anyOf": [{"$ref": f"#/$defs/d{number + 1}"}] * 2} for number in range(times)
     }
-    return {"$defs": parts | {f"d{times}": {"type": "string"}}, "properties": {"text": {"$ref": "#/$defs/d0"}}}
+    return {"$defs": parts | {f"d{times}": last or {"type": "string"}}, "properties": {"text": {"$ref": "#/$defs/d0"}}}
 
 
 SCHEMAS: list[Json] = [

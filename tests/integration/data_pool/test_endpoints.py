@@ -1,6 +1,7 @@
 """Agents that are called at an endpoint: by JSON-RPC at a foreign server, by MCP at that of the official SDK."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, Message, a_registration
@@ -205,6 +206,77 @@ async def test_an_mcp_server_is_called_by_the_official_client_and_again_after_a_
             turn = await lab.call("fail", x=1)
             await turn.outcome()
             assert [it.is_error for it in turn.messages if isinstance(it, Result)] == [True]
+
+
+@dataclass
+class HostileMcp:
+    """An MCP server that answers calls with what is given. Its tool has a schema on which Python's patterns hang."""
+
+    content: bytes
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    repeated: int = 1
+    listed: int = 0
+
+    async def serve(self, request: Request) -> Response:
+        """Serve a request."""
+        message = await request.json()
+        result: Message
+        match message.get("method"):
+            case "initialize":
+                server: Message = {"name": "hostile", "version": "1"}
+                result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
+            case "tools/list":
+                self.listed += 1
+                hanging: Message = {
+                    "type": "object",
+                    "properties": {"doubled": {"type": "string", "pattern": "^(a|aa)+$"}},
+                }
+                tool: Message = {"name": "double", "inputSchema": {}, "outputSchema": hanging}
+                result = {"tools": [tool]}
+            case "tools/call":
+                return StreamingResponse(self.parts(message["id"]), headers=self.headers, media_type="application/json")
+            case _:
+                return Response(status_code=202 if "id" not in message else 404)
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    async def parts(self, number: int) -> AsyncGenerator[bytes]:
+        """The answer to a call."""
+        for _ in range(self.repeated):
+            yield self.content.replace(b"$id", str(number).encode())
+
+
+def called(doubled: object) -> bytes:
+    """An answer with this result."""
+    result = {"content": [], "structuredContent": {"doubled": doubled}}
+    return json.dumps({"jsonrpc": "2.0", "id": "$id", "result": result}).replace('"$id"', "$id").encode()
+
+
+async def test_a_result_of_an_mcp_server_is_not_checked_by_the_sdk_which_has_patterns_that_hang(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    hostile = HostileMcp(called("a" * 60 + "!"))
+    await an_agent(lab, answering(hostile.serve), protocol="mcp", schema={"double": {"input": {}, "output": "any"}})
+    async with asyncio.timeout(10):
+        assert (await ended(lab))[0] is None
+    assert hostile.listed == 0
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [
+        (HostileMcp(gzip.compress(called(1) + b" " * 2**26), {"content-encoding": "gzip"}), "is compressed"),
+        (HostileMcp(b" " * 2**20, repeated=200), "larger than 16 MiB"),
+    ],
+    ids=["compressed", "endless"],
+)
+async def test_an_answer_of_an_mcp_server_without_bounds_fails_the_call_alone(
+    lab: Lab, hostile: HostileMcp, reason: str
+) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    await an_agent(lab, answering(hostile.serve), protocol="mcp")
+    code, text = await ended(lab)
+    assert (code, reason in text) == ("invalid_answer", True), text
+    hostile.content, hostile.headers, hostile.repeated = called(42), {}, 1
+    assert (await ended(lab))[0] is None
 
 
 @dataclass

@@ -1,15 +1,15 @@
 """How the arguments of a call are checked: what is dropped, what is refused, and with which message."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from tests.builders import agent_definition
 
-from pallas_calls.arguments import check_arguments, find_tool
+from pallas_calls.arguments import ToolSchemas, find_tool
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound
-from pallas_schemas import ToolSchema
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -29,7 +29,7 @@ PRIVATE = "a-very-private-value"
 def check(arguments: dict[str, Any], schema: JsonObject = SCHEMA) -> JsonObject | Refusal:
     """Check arguments of a tool `harper` with that schema."""
     tool = ToolDefinition(name="harper", input_schema=schema)
-    return check_arguments(ToolSchema(schema), tool, arguments)
+    return asyncio.run(ToolSchemas("demo/harper").check(tool, arguments))
 
 
 def test_arguments_that_fit_are_passed_on_unchanged() -> None:

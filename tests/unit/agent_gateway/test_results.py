@@ -176,7 +176,7 @@ def test_a_failed_read_is_a_json_rpc_error(
 async def test_an_answer_that_is_too_large_to_check_is_passed_on() -> None:
     rows = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}}
     tool = ToolDefinition(name="rows", output_schema={"type": "object", "properties": {"rows": rows}})
-    checked = AnswerSchemas()
+    checked = AnswerSchemas("red.harper")
     large = Result(structured={"rows": [{"a": 1}] * 160_000})
     assert await checked.misfits(tool, large) == []
     assert await checked.misfits(tool, Result(structured={"rows": [{"a": 1}]})) == ["rows/0/a must be of type string"]

@@ -1,5 +1,6 @@
 """What an agent registers with, and what is refused when it is written or started."""
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic.errors import PydanticUserError
 
 from data_pool.registering.registration import check_schemas, read_registration
+from pallas_contracts.turns import Principal
 from pallas_data_agent import DataAgent, run_agents
 
 NOWHERE = "ws://127.0.0.1:1"
@@ -57,7 +59,7 @@ def test_the_schemas_of_type_hints_are_what_the_pool_takes() -> None:
     for function in (search, grow, nothing):
         agent.tool(function)
     found = read_registration(agent.registration, datetime.now(UTC), one_at_a_time=False, largest=100_000)
-    check_schemas(found.definition)
+    asyncio.run(check_schemas(found.definition, Principal(id="127.0.0.1")))
     tools = {tool.name: tool for tool in found.definition.tools}
     assert found.warnings == ()
     given = tools["search"].input_schema

@@ -1,5 +1,6 @@
 """Registrations: what is read from both forms, and the field of every fault."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from data_pool.registering.registration import (
 from pallas_contracts.agents import LARGEST_DEFINITION
 from pallas_contracts.errors import Denied, Rejected
 from pallas_contracts.turns import Principal
-from pallas_schemas import ToolSchema
+from pallas_schemas.tool_schema import ToolSchema
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
@@ -61,7 +62,7 @@ def read(params: dict[str, Any], *, one_at_a_time: bool = False, largest: int = 
 def faults(params: dict[str, Any]) -> dict[str, str]:
     """The faults of a registration, by field."""
     with pytest.raises(InvalidRegistration) as error:
-        check_schemas(read(params).definition)
+        asyncio.run(check_schemas(read(params).definition, Principal(id="127.0.0.1")))
     found = TypeAdapter(list[dict[str, str]]).validate_python(error.value.facts["faults"])
     return {fault["field"]: fault["reason"] for fault in found}
 
@@ -161,7 +162,7 @@ def test_an_output_that_is_no_object_is_wrapped(output: Any) -> None:
 def test_an_output_that_is_wrapped_may_refer_to_its_definitions() -> None:
     output = {"$schema": "x", "type": "array", "items": {"$ref": "#/$defs/Row"}, "$defs": {"Row": {"type": "integer"}}}
     found = read({**FLAT, "schema": {"fetch_ohlcv": {"input": {}, "output": output}}})
-    check_schemas(found.definition)
+    asyncio.run(check_schemas(found.definition, Principal(id="127.0.0.1")))
     schema = ToolSchema(found.definition.tools[0].output_schema or {})
     assert schema.faults({"result": [1]}) == []
     assert schema.faults({"result": ["x"]}) != []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_pool.registering.shapes import MOST_LEVELS, Shape, ShapeFault, schema_of, shape_of
-from pallas_schemas import ToolSchema
+from pallas_schemas.tool_schema import ToolSchema
 
 WORDS = ("any", "string", "integer", "number", "boolean", "null", "object", "bytes", "datetime", "date")
 

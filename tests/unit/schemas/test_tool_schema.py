@@ -13,8 +13,8 @@ from tests.hostile import SCHEMAS, doubling, nested, schemas
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
-from pallas_schemas import ToolSchema
 from pallas_schemas.parts import Parts
+from pallas_schemas.tool_schema import ToolSchema
 from pallas_schemas.work import TooMuch, Work
 
 TOO_MUCH = "there is too much in them to check it against the tool's schema"
@@ -24,6 +24,14 @@ UNEXPLAINED = "they break the tool's schema, and there is too much in them to sa
 
 def text(**rules: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"text": rules}}
+
+
+def unevaluated(levels: int, kind: str) -> dict[str, Any]:
+    """A schema in which each level runs the one below it again."""
+    last: dict[str, Any] = {}
+    for _ in range(levels):
+        last = {"anyOf": [last], f"unevaluated{kind}": {"type": "integer"}}
+    return {"properties": {"a": last}}
 
 
 def test_nothing_is_fetched_for_a_schema() -> None:
@@ -73,6 +81,12 @@ def test_an_unusable_schema_is_refused_with_the_place_and_the_reason(schema: dic
         ({"properties": {"a": {"uniqueItems": True}}}, {"a": [nested(3000, "a", {})] * 2}, [UNEXPLAINED]),
         ({"properties": {"a": {"items": {"type": "string"}}}}, {"a": [7] * 100_000}, [UNEXPLAINED]),
         (text(type="string", format="date"), {"text": "no date"}, []),
+        (unevaluated(20, "Properties"), {"a": {"x": 1}}, [TOO_MUCH]),
+        (unevaluated(20, "Items"), {"a": [1]}, [TOO_MUCH]),
+        (doubling(10, {"not": {"const": [[*range(8000)]]}}), {"text": [[*range(7999), -1]]}, [TOO_MUCH]),
+        (doubling(10, {"enum": [[[*range(8000)]]]}), {"text": [[*range(7999), -1]]}, [TOO_MUCH]),
+        (doubling(15, {"enum": ["a" * 20_000]}), {"text": "a" * 19_999 + "b"}, [TOO_MUCH]),
+        (doubling(10, {"uniqueItems": True}), {"text": [[0] * 2000, [*([0] * 1999), 1]]}, [TOO_MUCH]),
     ],
 )
 def test_a_check_that_would_take_long_ends_with_a_fault(

@@ -75,7 +75,7 @@ class _Host:
         """Make one agent, or report why it cannot be made."""
         try:
             hosted = await self._make(agent)
-            check_agent(hosted.definition)
+            await check_agent(hosted.definition)
             self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)

@@ -7,32 +7,48 @@ from typing import Any
 
 from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
-from pallas_contracts.errors import NotFound, Rejected
-from pallas_schemas import ToolSchema
+from pallas_contracts.errors import NotFound, Rejected, Unavailable
+from pallas_schemas.schema import Schema
 
 _MOST_FAULTS = 5
 
 
 @dataclass
 class ToolSchemas:
-    """Compiled schemas of the tools of one revision of a definition."""
+    """The input schemas of the tools of one revision of a definition. `owner` is its agent."""
 
-    _compiled: dict[str, ToolSchema | Refusal] = field(default_factory=dict[str, "ToolSchema | Refusal"])
+    owner: str
+    _compiled: dict[str, Schema | Refusal] = field(default_factory=dict[str, "Schema | Refusal"])
     _compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def of(self, tool: ToolDefinition) -> ToolSchema | Refusal:
-        """The input schema of a tool, or why none of its calls can be taken. It is compiled once, in a thread."""
+    async def check(self, tool: ToolDefinition, arguments: Mapping[str, Any]) -> JsonObject | Refusal:
+        """Drop optional arguments that are null and check the rest against the tool's schema."""
+        try:
+            schema = await self._of(tool)
+            if isinstance(schema, Refusal):
+                return schema
+            required = frozenset(tool.input_schema.get("required", ()))
+            given = {name: value for name, value in arguments.items() if value is not None or name in required}
+            faults = tuple((await schema.faults(given))[:_MOST_FAULTS])
+        except Unavailable as error:
+            return Refusal("busy", error.message, AGENT_RETRY_AFTER_MS, limit="checks")
+        if not faults:
+            return given
+        sentence = f"The arguments of {tool.name!r} do not fit: {'; '.join(faults)}"
+        return Refusal("invalid_arguments", sentence, faults=faults)
+
+    async def _of(self, tool: ToolDefinition) -> Schema | Refusal:
+        """The input schema of a tool, compiled once, or why none of its calls can be taken."""
         async with self._compiling:
             if tool.name not in self._compiled:
-                self._compiled[tool.name] = await asyncio.to_thread(_compile, tool)
+                self._compiled[tool.name] = await self._compile(tool)
             return self._compiled[tool.name]
 
-
-def _compile(tool: ToolDefinition) -> ToolSchema | Refusal:
-    try:
-        return ToolSchema(tool.input_schema)
-    except Rejected as error:
-        return unusable(f"tool {tool.name!r}: input_schema{error.message}")
+    async def _compile(self, tool: ToolDefinition) -> Schema | Refusal:
+        try:
+            return await Schema.compiled(tool.input_schema, self.owner)
+        except Rejected as error:
+            return unusable(f"tool {tool.name!r}: input_schema{error.message}")
 
 
 def unusable(reason: str) -> Refusal:
@@ -50,14 +66,3 @@ def find_tool(definition: AgentDefinition, name: str) -> ToolDefinition:
     if tool is None:
         raise NotFound(f"Unknown tool: {name!r}", code="unknown_tool")
     return tool
-
-
-def check_arguments(schema: ToolSchema, tool: ToolDefinition, arguments: Mapping[str, Any]) -> JsonObject | Refusal:
-    """Drop optional arguments that are null and check the rest against the tool's schema."""
-    required = frozenset(tool.input_schema.get("required", ()))
-    given = {name: value for name, value in arguments.items() if value is not None or name in required}
-    faults = tuple(schema.faults(given)[:_MOST_FAULTS])
-    if not faults:
-        return given
-    sentence = f"The arguments of {tool.name!r} do not fit: {'; '.join(faults)}"
-    return Refusal("invalid_arguments", sentence, faults=faults)

@@ -39,11 +39,11 @@ class TurnEnd:
 
 
 type Limit = Literal[
-    "queue", "caller", "rate", "caller_rate", "store", "broker", "hold", "team_budget", "caller_budget"
+    "queue", "caller", "rate", "caller_rate", "store", "broker", "hold", "checks", "team_budget", "caller_budget"
 ]
 """Why the platform is busy: too many turns wait (of the agent, of one caller), too many per second (of the agent, of
-one caller), the broker's store is full, the broker does not answer, no turns are taken after a restore, or a budget is
-used up."""
+one caller), the broker's store is full, the broker does not answer, no turns are taken after a restore, too many
+arguments are being checked, or a budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)

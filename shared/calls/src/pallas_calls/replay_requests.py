@@ -51,7 +51,7 @@ class ReplayRequests:
         if caller != self.operator and not definition.allows(caller):
             raise Denied(f"{key_of(turn)} no longer allows its caller", code="not_allowed")
         new, model = replay_id(turn.turn_id), self.model
-        return request_again(asked, definition, turn_id=new, model=model, caller=caller, operator=self.operator)
+        return await request_again(asked, definition, turn_id=new, model=model, caller=caller, operator=self.operator)
 
     async def _asked(self, turn: TurnHistory, kept: TurnRequested | None) -> TurnRequested:
         if kept is not None:

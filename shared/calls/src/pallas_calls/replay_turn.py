@@ -21,7 +21,7 @@ from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, U
 from pallas_contracts.ids import TurnId, new_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
-from pallas_schemas import ToolSchema
+from pallas_schemas.schema import Schema
 
 _MOST_FAULTS = 5
 
@@ -112,11 +112,11 @@ async def plan_replay(
     definition = await _definition(bus, old.team, agent or old.agent)
     first = not await find_replays(bus, [old])
     new = replay_id(old.turn_id) if first else new_turn_id()
-    request = request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
+    request = await request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
     return Plan(old, definition, await place_shared(bus, request))
 
 
-def request_again(
+async def request_again(
     kept: TurnRequested,
     definition: AgentDefinition,
     *,
@@ -134,7 +134,7 @@ def request_again(
     if model is not None and definition.kind not in ("llm", "fast-agent"):
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
     tool = _tool(definition, kept.tool)
-    check_arguments(tool, kept.arguments)
+    await _check_arguments(definition, tool, kept.arguments)
     changes: dict[str, Any] = {
         "turn_id": turn_id,
         "agent": definition.agent,
@@ -183,18 +183,19 @@ def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:
     return tool
 
 
-def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
+async def _check_arguments(definition: AgentDefinition, tool: ToolDefinition, arguments: dict[str, Any]) -> None:
     """Check arguments against the tool's schema.
 
     Raises:
         Conflict: they are invalid (`invalid_arguments`). Each line names the field and the rule, not the value.
+        Unavailable: they cannot be checked now (`busy`).
     """
     head = f"the arguments of the turn do not fit the tool {tool.name!r}"
     try:
-        faults = ToolSchema(tool.input_schema).faults(arguments)
+        schema = await Schema.compiled(tool.input_schema, f"{definition.team}/{definition.agent}")
     except Rejected as error:
         sentence = f"the schema of the tool {tool.name!r} cannot be used: {error.message}"
         raise Conflict(sentence, code="invalid_arguments") from error
-    if faults:
+    if faults := await schema.faults(arguments):
         lines = (f"{head}: {fault}" for fault in faults[:_MOST_FAULTS])
         raise Conflict("\n".join(lines), code="invalid_arguments")

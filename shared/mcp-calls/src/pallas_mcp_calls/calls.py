@@ -1,7 +1,6 @@
 """Calls agents over MCP, in any revision of the protocol. Nothing a server does can harm other calls or the process."""
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -36,14 +35,12 @@ from pallas_mcp_calls.model import (
 from pallas_mcp_calls.pool import Pool
 from pallas_mcp_calls.questions import cannot_ask
 from pallas_mcp_calls.rounds import call_tool
+from pallas_mcp_calls.sessions import silence_sdk
 from pallas_mcp_calls.tools import GET_HEALTH, choose, fitting
 
 HEALTH_SECONDS = 3.0
 IDLE_SECONDS = 150.0
 _LARGEST_HEALTH = 1024 * 1024
-_NOISY = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
-"""Loggers of the SDK. They log what servers send, as often as these like; `CallFailed` tells callers the same."""
-
 
 type Act[R] = Callable[[Connection], Awaitable[R]]
 
@@ -58,8 +55,7 @@ class AgentCalls:
         self._transport = transport or open_transport()
         self._pool = Pool(self._transport, idle)
         self._checks = set[asyncio.Task[HealthReport]]()
-        for name in _NOISY:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+        silence_sdk()
 
     async def __aenter__(self) -> Self:
         return self

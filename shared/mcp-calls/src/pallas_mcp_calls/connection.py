@@ -19,7 +19,6 @@ from mcp_types import (
     ElicitResult,
     ErrorData,
     Implementation,
-    PaginatedRequestParams,
     ProgressNotification,
     Tool,
     ToolListChangedNotification,
@@ -29,11 +28,11 @@ from pallas_mcp_calls.exchange import LARGEST_ANSWER, Exchange, current
 from pallas_mcp_calls.http import NO_MCP, BoundedClient
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 from pallas_mcp_calls.questions import CANCELLED, ask
+from pallas_mcp_calls.sessions import list_tools
 
 OPEN_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
 _TOOLS_SECONDS = 60.0
-_MOST_PAGES, _MOST_TOOLS = 20, 1_000
 _ABOUT_US = Implementation(name="pallas", version=version("pallas-mcp-calls"))
 
 
@@ -122,22 +121,16 @@ class Connection:
         """End `follow`."""
         self._exchanges.pop(token, None)
 
-    async def tools(self, *, anew: bool = False) -> Sequence[Tool]:
+    async def tools(self) -> Sequence[Tool]:
         """The agent's tools, as listed within the last minute.
 
         Raises:
             MCPError: the agent refuses to list them.
             ValidationError: what it lists is no list of tools.
         """
-        if anew or self._listed is None or time.monotonic() > self._listed.until:
-            session, found, cursor = (await self.client()).session, list[Tool](), None
-            for _ in range(_MOST_PAGES):
-                page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-                found.extend(page.tools)
-                cursor = page.next_cursor
-                if cursor is None or len(found) >= _MOST_TOOLS:
-                    break
-            self._listed = _Listed(found[:_MOST_TOOLS], time.monotonic() + _TOOLS_SECONDS)
+        if self._listed is None or time.monotonic() > self._listed.until:
+            found = await list_tools((await self.client()).session)
+            self._listed = _Listed(found, time.monotonic() + _TOOLS_SECONDS)
         return self._listed.tools
 
     async def _heard(self, message: IncomingMessage) -> None:

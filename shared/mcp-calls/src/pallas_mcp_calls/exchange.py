@@ -20,7 +20,7 @@ LARGEST_ANSWER = 16 * 1024 * 1024
 class Exchange:
     """A call in progress, or the opening of a connection (`opening`), which no call shares.
 
-    `fault` is what went wrong below MCP. `largest` is the limit of a message in bytes.
+    `fault` is what went wrong below MCP, `status` what HTTP said last. `largest` is the limit of a message in bytes.
     """
 
     on_progress: Callable[[Progress], None] | None = None
@@ -28,9 +28,15 @@ class Exchange:
     opening: bool = False
     largest: int = LARGEST_ANSWER
     fault: CallFailed | None = None
+    status: int | None = None
     session_lost: bool = False
     asked: int = 0
     _asking: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server has refused the request, by an HTTP status that says that it has done nothing."""
+        return self.status is not None and 400 <= self.status < 500
 
     async def waiting_for[R](self, reply: Coroutine[Any, Any, R], ended: R) -> R:
         """The reply to a question that came beside the call; `ended` if the call ends first."""

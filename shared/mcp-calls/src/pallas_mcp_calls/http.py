@@ -82,23 +82,30 @@ class BoundedClient(httpx2.AsyncClient):
         if response.is_error:
             await _note_refusal(response, request, exchange)
             return response
-        exchange.fault = _why_unreadable(response)
+        exchange.fault = why_unreadable(response, request.method)
         if exchange.fault is not None and not response.has_redirect_location:
             await response.aclose()
             return httpx2.Response(502, request=request)
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, exchange, _is_events(response))
+        bounded_body(response, exchange)
         return response
 
 
-def _why_unreadable(response: httpx2.Response) -> CallFailed | None:
+def bounded_body(response: httpx2.Response, exchange: Exchange) -> None:
+    """Bound the body of a response that has not been read, and less if it is that of an error."""
+    if response.is_error:
+        exchange = Exchange(largest=_LARGEST_ERROR)
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _BoundedStream(response.stream, exchange, _is_events(response))
+
+
+def why_unreadable(response: httpx2.Response, method: str) -> CallFailed | None:
     """Why a success cannot be an answer of MCP. The SDK follows a redirect to the same origin, and only that."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if response.has_redirect_location:
         return CallFailed("the agent's address redirects to another one", code="not_mcp")
     if response.headers.get("content-encoding", "identity") != "identity":
         return CallFailed("the agent's answer is compressed, which was not asked for", code="not_mcp")
-    if response.request.method == "POST" and kind not in ("application/json", "text/event-stream", ""):
+    if method == "POST" and kind not in ("application/json", "text/event-stream", ""):
         return CallFailed(NO_MCP, code="not_mcp")
     return None
 
@@ -114,8 +121,7 @@ def unreachable(error: Exception) -> CallFailed:
 
 async def _note_refusal(response: httpx2.Response, request: httpx2.Request, exchange: Exchange) -> None:
     """Remember an HTTP error, with the sentence of a JSON-RPC error in its body. The body can be read again."""
-    if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _BoundedStream(response.stream, Exchange(largest=_LARGEST_ERROR), events=False)
+    bounded_body(response, exchange)
     try:
         body = await response.aread()
     except (httpx2.HTTPError, httpx2.StreamError):
@@ -173,7 +179,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 if held > exchange.largest:
                     size = exchange.largest // 1024 // 1024 or 1
                     exchange.fault = CallFailed(f"the agent's answer is larger than {size} MiB", code="too_large")
-                    raise httpx2.StreamError("too large")
+                    raise httpx2.StreamError("it is too large")
                 if (pause := max(amount.take(len(part)), lines.take(newlines))) > 0:
                     await asyncio.sleep(pause)
                 yield part

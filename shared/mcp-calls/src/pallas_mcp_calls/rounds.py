@@ -3,12 +3,9 @@
 import asyncio
 from typing import Any
 
-from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    HEADER_MISMATCH,
     URL_ELICITATION_REQUIRED,
-    CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
@@ -17,16 +14,16 @@ from mcp_types import (
     InputResponses,
     RequestParamsMeta,
 )
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from pallas_mcp_calls.connection import Connection
 from pallas_mcp_calls.exchange import Exchange
 from pallas_mcp_calls.model import KEY_META, CallFailed
 from pallas_mcp_calls.questions import ask
+from pallas_mcp_calls.sessions import send_call
 
 MOST_ROUNDS = 20
 _PAUSE_SECONDS = 0.25
-_RESULT = TypeAdapter[CallToolResult | InputRequiredResult](CallToolResult | InputRequiredResult)
 
 
 class _Pages(BaseModel):
@@ -52,7 +49,7 @@ async def call_tool(
     try:
         for round_ in range(MOST_ROUNDS):
             try:
-                result = await _send(connection, session, params)
+                result = await send_call(session, params)
             except MCPError as error:
                 await _visit_pages(error, exchange)
                 if KEY_META in meta:  # under the same key the answer would be the same
@@ -70,23 +67,6 @@ async def call_tool(
 def _meta(meta: dict[str, Any]) -> RequestParamsMeta:
     """`_meta` with keys that MCP does not name."""
     return RequestParamsMeta(**meta)
-
-
-async def _send(
-    connection: Connection, session: ClientSession, params: CallToolRequestParams
-) -> CallToolResult | InputRequiredResult:
-    """Send the call. If the server wants arguments repeated in headers, the SDK must have listed its tools before.
-
-    It is not `session.call_tool`, which lists tools after the result and loses it if that fails.
-    """
-    request = CallToolRequest(params=params)
-    try:
-        return await session.send_request(request, _RESULT)
-    except MCPError as error:
-        if error.code != HEADER_MISMATCH:
-            raise
-        await connection.tools(anew=True)
-        return await session.send_request(request, _RESULT)
 
 
 async def _responses(result: InputRequiredResult, exchange: Exchange) -> InputResponses | None:

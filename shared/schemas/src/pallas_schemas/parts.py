@@ -9,11 +9,15 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
-from pallas_contracts.agents import JsonObject
-from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected
 
 MOST_PARTS = 1000
+LONGEST_READ = 20_000
+"""Characters of a text that are compared with one in a schema, or copied to explain a fault. Patterns read all."""
+
+# The package of the contracts has these, too, and needs pydantic, which the process that checks goes without.
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+type JsonObject = dict[str, Any]
 
 type Weigh = Callable[[str, str], int]
 """The cost of a pattern for each character that it is tried on, by the pattern and its place in the schema."""
@@ -22,6 +26,10 @@ _ALL = frozenset({"allOf", "anyOf", "oneOf"})
 _ONE = frozenset({"not", "if", "then", "else"})
 _NAMED = frozenset({"dependentSchemas", "dependencies"})
 _NOT_APPLIED = frozenset({"$defs", "definitions"})
+_IN_DEPTH = 3
+"""The work of comparing a value in a list or an object."""
+_RUNS = 3
+"""How often the neighbours of `unevaluated...` run: they are asked which fields they have seen."""
 
 
 @dataclass(slots=True)
@@ -29,14 +37,15 @@ class Part:
     """One subschema. Others are given by their numbers.
 
     `work` is what it costs on any value, `per_character` on a text, `per_name` on each character of a field's name.
-    `same` apply to the same value, `named` to the field or item of that name, `other_*` to those that are not named,
-    `every_*` to all, and `names` to the names of fields.
+    `same` apply to the same value, each `runs` times, `named` to the field or item of that name, `other_*` to those
+    that are not named, `every_*` to all, and `names` to the names of fields.
     """
 
     work: int = 1
     per_character: int = 0
     per_name: int = 0
     unique: bool = False
+    runs: int = 1
     same: list[int] = field(default_factory=list[int])
     named: dict[str | int, int] = field(default_factory=dict[str | int, int])
     other_properties: list[int] = field(default_factory=list[int])
@@ -79,7 +88,7 @@ class Parts:
         while self._waiting:
             part, schema, place = self._waiting.pop()
             for keyword, value in schema.items():
-                part.work += _size(value)
+                part.work += _compared(value) if keyword in ("const", "enum") else _length(value)
                 self._take(part, keyword, value, f"{place}/{keyword}")
 
     def outer_first(self) -> list[int]:
@@ -127,7 +136,11 @@ class Parts:
                 part.per_name += sum(self.weigh(pattern, place) for pattern in value)
             case "unevaluatedProperties":
                 part.every_property.append(self._number(value, place))
-            case "unevaluatedItems" | "contains":
+                part.runs = _RUNS
+            case "unevaluatedItems":
+                part.every_item.append(self._number(value, place))
+                part.runs = _RUNS
+            case "contains":
                 part.every_item.append(self._number(value, place))
             case "propertyNames":
                 part.names.append(self._number(value, place))
@@ -163,7 +176,33 @@ class Parts:
         return found
 
 
-def _size(value: Json) -> int:
+def size_of(value: Json, most: int | None = None) -> int:
+    """The values in a value, itself included, and a share for what is read of texts; from `most` on some more."""
+    total, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        total += 1
+        if isinstance(each, str):
+            total += min(len(each), LONGEST_READ) >> 6
+        elif isinstance(each, dict):
+            total += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+        else:
+            continue
+        if most is not None and total + len(waiting) > most:
+            return total + len(waiting)
+    return total
+
+
+def _compared(value: Json) -> int:
+    """The work of comparing with `const` or `enum`, which goes into lists and objects."""
+    options = value if isinstance(value, list) else [value]
+    return 1 + sum((_IN_DEPTH if isinstance(each, dict | list) else 1) * size_of(each) for each in options)
+
+
+def _length(value: Json) -> int:
     return len(value) if isinstance(value, dict | list) else 1
 
 

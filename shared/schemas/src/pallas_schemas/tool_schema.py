@@ -1,7 +1,8 @@
-"""A tool's schema, compiled: nothing is fetched, patterns take linear time, and no check takes long.
+"""A tool's schema, compiled: nothing is fetched, patterns take linear time, and what takes long is not checked.
 
 Schema and arguments may both be made to do harm. What a schema may be is refused when it is compiled, what takes too
-long to check when it is asked for (`work`).
+long to check when it is asked for (`work`). This runs on the event loop for what is small only: services use
+`pallas_schemas.schema`.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,8 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
-from pallas_contracts.agents import AgentDefinition, JsonObject
-from pallas_contracts.bounds import LONGEST_TEXT, Json
 from pallas_contracts.errors import Rejected
-from pallas_schemas.parts import Parts
+from pallas_schemas.parts import LONGEST_READ, Json, JsonObject, Parts
 from pallas_schemas.work import MOST_LEVELS, TooMuch, Work
 
 MOST_WORK = 5_000_000
@@ -27,6 +26,8 @@ _BYTES_PER_WORK = 100
 _MOST_OF_PATTERNS = 1 << 22
 """Bytes of all compiled patterns of a schema."""
 _LONGEST = 80
+UNEXPLAINED = "they break the tool's schema, and there is too much in them to say where"
+TOO_MUCH = "there is too much in them to check it against the tool's schema"
 
 
 class ToolSchema:
@@ -55,17 +56,35 @@ class ToolSchema:
     def faults(self, arguments: JsonObject) -> list[str]:
         """What does not fit: a sentence each, with the field and the rule, without values. Empty: all does."""
         try:
-            visits = self._work.of(arguments, MOST_WORK)
+            visits = self.count(arguments)
         except TooMuch as error:
             return [str(error)]
+        if self.fits(arguments):
+            return []
+        return self.explained(arguments) if visits <= MOST_EXPLAINED else [UNEXPLAINED]
+
+    def count(self, arguments: JsonObject) -> int:
+        """How much work it is to check them.
+
+        Raises:
+            TooMuch: it is too much, or to count it is.
+        """
+        return self._work.of(arguments, MOST_WORK)
+
+    def fits(self, arguments: JsonObject) -> bool:
+        """Whether there are no faults. However long that takes."""
         try:
-            if self._validator.is_valid(arguments):
-                return []
-            known = self._validator.iter_errors(_Light().copy(arguments)) if visits <= MOST_EXPLAINED else ()
-            faults = {self._sentence(fault) for fault in known}
+            return self._validator.is_valid(arguments)
+        except ValueError:  # there are too many levels
+            return False
+
+    def explained(self, arguments: JsonObject) -> list[str]:
+        """The faults, of which there are some. However long that takes."""
+        try:
+            faults = {self._sentence(fault) for fault in self._validator.iter_errors(_Light().copy(arguments))}
         except ValueError:  # there are too many levels, or too many values to explain
             faults = set[str]()
-        return sorted(faults) or ["they break the tool's schema, and there is too much in them to say where"]
+        return sorted(faults) or [UNEXPLAINED]
 
     def _weigh(self, pattern: str, place: str) -> int:
         """The work of a pattern for each character: in the worst case it grows with the size of what it compiles to."""
@@ -131,7 +150,7 @@ class _Light:
             raise ValueError("there is too much in it")
         match value:
             case str():
-                return value[:LONGEST_TEXT]
+                return value[:LONGEST_READ]
             case dict():
                 return {name: self.copy(inner, level + 1) for name, inner in value.items()}
             case list():
@@ -143,16 +162,3 @@ class _Light:
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def check_definition(definition: AgentDefinition) -> None:
-    """Compile the schemas of a definition's tools.
-
-    Raises:
-        Rejected: one cannot be used; the message names the tool, the place and the reason.
-    """
-    for tool in definition.tools:
-        try:
-            ToolSchema(tool.input_schema)
-        except Rejected as error:
-            raise Rejected(f"tool {tool.name!r}: input_schema{error.message}") from error

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from pallas_contracts.bounds import Json
-from pallas_schemas.parts import Parts
+from pallas_schemas.parts import Json, Parts, size_of
 
 MOST_LEVELS = 100
 """Levels of a value to which a schema applies: the checker recurses into them."""
@@ -22,7 +21,7 @@ MOST_VALUES = 150_000
 
 _MOST_REMEMBERED = 50_000
 _UNIQUE = 50
-"""The work for each item of a list without doubles."""
+"""The work for each value in a list without doubles, at any depth."""
 
 type _Step = str | int | type[str] | type[int]
 """A field or item that a schema names, or any other."""
@@ -77,6 +76,9 @@ class Work:
         waiting: list[tuple[Json, _Place, int]] = [(value, self._root, 0)]
         while waiting:
             value, place, level = waiting.pop()
+            if place.unique and isinstance(value, list):
+                values += (compared := size_of(value, MOST_VALUES))
+                total += _UNIQUE * place.unique * compared
             total += self._at(value, place)
             visits += place.work
             for below, count, inside in self._inside(value, place) if value else ():
@@ -97,8 +99,6 @@ class Work:
         match value:
             case str():
                 return place.work + place.per_character * len(value)
-            case list() if place.unique:
-                return place.work + _UNIQUE * place.unique * len(value)
             case dict() if place.names is not None or place.per_name:
                 names = place.names or _Place(Counter())
                 per_character = place.per_name + names.per_character
@@ -151,12 +151,12 @@ class Work:
             for also in part.same:
                 if also not in applied:
                     heappush(waiting, self._rank[also])
-                applied[also] += times
+                applied[also] += times * part.runs
             for name in part.names:
                 names[name] += times
             place.work += times * part.work
             place.per_character += times * part.per_character
-            place.per_name += times * part.per_name
+            place.per_name += times * part.per_name * part.runs
             place.unique += times * part.unique
             place.same_for_all &= part.same_for_all
             place.steps |= part.named.keys()

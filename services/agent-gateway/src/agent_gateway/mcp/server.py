@@ -39,7 +39,7 @@ from agent_gateway.mcp.standing_stream import StandingStreams
 from agent_gateway.open_streams import OpenStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
+from pallas_calls.arguments import ToolSchemas, find_tool, unusable
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
@@ -74,7 +74,7 @@ class AgentServer:
 
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
-        self._schemas, self._answers = ToolSchemas(), AnswerSchemas()
+        self._schemas, self._answers = ToolSchemas(self._key), AnswerSchemas(self._key)
         self.resources = ResourceChanges(self._tell_updated)
         streams = OpenStreams("streams of changes of this agent", MOST_STREAMS, MOST_OF_A_CALLER)
         self._listening = Listening(self._changes, streams, self.resources, self._readable)
@@ -125,7 +125,7 @@ class AgentServer:
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
         before, self.definition = self.definition, definition
-        self._schemas, self._answers = ToolSchemas(), AnswerSchemas()
+        self._schemas, self._answers = ToolSchemas(self._key), AnswerSchemas(self._key)
         if before.tools != definition.tools:
             await self._changes.publish(ToolsListChanged())
         if before.prompts != definition.prompts:
@@ -245,8 +245,7 @@ class AgentServer:
         if name != GET_HEALTH and self.definition.unusable is not None:
             return unusable(self.definition.unusable)
         tool = HEALTH_TOOL if name == GET_HEALTH else find_tool(self.definition, name)
-        schema = await self._schemas.of(tool)
-        checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, arguments)
+        checked = await self._schemas.check(tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
     async def misfits(self, tool_name: str | None, end: TurnEnd) -> list[str]:

@@ -108,7 +108,7 @@ class _Host:
     async def add(self, agent: AgentConfig) -> None:
         try:
             hosted = await _KINDS[agent.kind].make(self, agent)
-            await asyncio.to_thread(check_agent, hosted.definition)
+            await check_agent(hosted.definition)
             self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)

@@ -7,13 +7,17 @@ from pallas_contracts.data_agents import RPC_ERROR
 from pallas_contracts.turns import Result
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
 from pallas_jsonrpc.errors import RpcError
-from pallas_schemas import ToolSchema
+from pallas_schemas.schema import Schema
 
 _MOST_FAULTS = 5
 
 
-def outcome_of(reply: Reply, schema: ToolSchema, *, wrapped: bool) -> Outcome:
-    """How the turn ends. With `wrapped`, callers over MCP get the answer as `{"result": answer}`."""
+async def outcome_of(reply: Reply, schema: Schema, *, wrapped: bool) -> Outcome:
+    """How the turn ends. With `wrapped`, callers over MCP get the answer as `{"result": answer}`.
+
+    Raises:
+        Unavailable: the answer cannot be checked now.
+    """
     if reply.error is not None:
         return Completed(_error(reply.error))
     value = reply.value
@@ -21,7 +25,7 @@ def outcome_of(reply: Reply, schema: ToolSchema, *, wrapped: bool) -> Outcome:
     structured = value if not wrapped or given else {"result": value}
     if not isinstance(structured, dict):
         return invalid_answer("it must be an object")
-    if faults := schema.faults(structured):
+    if faults := await schema.faults(structured):
         return invalid_answer("it does not fit its schema: " + "; ".join(faults[:_MOST_FAULTS]))
     text = {"type": "text", "text": json.dumps(value, ensure_ascii=False)}
     return Completed(Result(content=reply.content or (text,), structured=structured))

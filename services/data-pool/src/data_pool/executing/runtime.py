@@ -10,16 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from data_pool.executing.answers import invalid_answer, outcome_of
-from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent
+from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.agents import AgentRead, ToolDefinition
 from pallas_contracts.bounds import JsonObject
+from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import WRAPPED, DataAgent
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Failed, Outcome, Turn
 from pallas_executor.steps import Steps
-from pallas_schemas import ToolSchema
+from pallas_schemas.schema import Schema
 
 _PAUSE = 0.2
 """Seconds between two attempts to reach an agent."""
@@ -55,12 +56,13 @@ class DataRuntime:
     find: Callable[[str], Link | None]
     patience: float
     reached: Callable[[str, str | None], None]
-    _schemas: dict[str, ToolSchema] = field(default_factory=dict[str, ToolSchema], compare=False)
+    _schemas: dict[str, Schema] = field(default_factory=dict[str, Schema], compare=False)
 
-    async def schema(self, tool: ToolDefinition) -> ToolSchema:
-        """The schema of a tool's answers. It is compiled once, in a thread."""
+    async def schema(self, tool: ToolDefinition) -> Schema:
+        """The schema of a tool's answers, compiled once."""
         if tool.name not in self._schemas:
-            self._schemas[tool.name] = await asyncio.to_thread(ToolSchema, tool.output_schema or {})
+            owner = f"{DATA_TEAM}/{self.entry.agent}"
+            self._schemas[tool.name] = await Schema.compiled(tool.output_schema or {}, owner)
         return self._schemas[tool.name]
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -131,8 +133,7 @@ class _Attempt:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
             self.runtime.reached(agent, None)
-            schema = await self.runtime.schema(self.tool)
-            outcome = outcome_of(reply, schema, wrapped=self.tool.meta == WRAPPED)
+            outcome = await self._outcome_of(reply)
             if isinstance(outcome, Failed):
                 self._failed(began, outcome.code)
             elif reply.error is not None:
@@ -141,6 +142,12 @@ class _Attempt:
                 took = _since(began)
                 self.emit.emit(ToolCompleted(call=_ONLY_CALL, server=agent, tool=tool, duration_ms=took))
             return outcome
+
+    async def _outcome_of(self, reply: Reply) -> Outcome:
+        try:
+            return await outcome_of(reply, await self.runtime.schema(self.tool), wrapped=self.tool.meta == WRAPPED)
+        except PallasError as error:
+            return invalid_answer(f"it cannot be checked: {error.message}")
 
     def _failed(self, began: float, code: str) -> None:
         agent, tool, took = self.turn.agent, self.tool.name, _since(began)

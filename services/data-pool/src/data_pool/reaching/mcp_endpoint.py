@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 from mcp import MCPError
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult
+from pydantic import ValidationError
 
 from data_pool.reaching.guard import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
 from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
@@ -20,6 +20,8 @@ from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
 from pallas_jsonrpc.strict_json import is_too_deep, loads
+from pallas_mcp_calls.exchange import Exchange
+from pallas_mcp_calls.sessions import BoundedTransport, call_once
 
 log = logging.getLogger(__name__)
 
@@ -28,28 +30,6 @@ _SESSION_GONE = re.compile(
     r"(?i)\bsession (?:id )?(?:was )?(?:terminated|not found|expired)|\b(?:no valid|unknown|invalid) session"
 )
 _NO_ANSWER = "Server returned an error response"
-
-
-class _Contained(GuardedTransport):
-    """Turns a failed request into a 503 for that request alone, once the session stands.
-
-    When a request raises, the SDK ends the whole client, and with it all other calls. A redirect is an error.
-    """
-
-    met = False
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        try:
-            response = await super().handle_async_request(request)
-        except httpx2.TransportError:
-            if not self.met:
-                raise
-            return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE, request=request)
-        self.met = True
-        if response.has_redirect_location:
-            await response.aclose()
-            return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request)
-        return response
 
 
 @dataclass(eq=False)
@@ -65,17 +45,19 @@ class McpLink(Link):
     async def call(self, params: JsonObject) -> Reply:
         """Call the agent (see `Link`). A session that the server has forgotten is remade; it has not made the call."""
         for last in (False, True):
-            client = await self._connected()
+            client, exchange = await self._connected(), Exchange()
             try:
-                return _reply(await client.call_tool(params["function"], params["input"]))
+                return _reply(await call_once(client.session, params["function"], params["input"], exchange))
+            except ValidationError:
+                raise BadAnswer("it is not one of MCP") from None
             except MCPError as error:
-                if _SESSION_GONE.search(error.message) and not last:
+                if _is_gone(error, exchange) and not last:
                     await self.close()
                     continue
-                if error.code != CONNECTION_CLOSED and error.message != _NO_ANSWER:
+                if error.code != CONNECTION_CLOSED and error.message != _NO_ANSWER and exchange.fault is None:
                     return Reply(error=RpcError(error.code, error.message))
                 await self.close()
-                raise Broken("the connection broke during the call") from error
+                raise _failure(exchange) from error
         raise AssertionError("the second attempt returns or raises")
 
     async def _connected(self) -> Client:
@@ -91,7 +73,7 @@ class McpLink(Link):
 
     async def _own(self, connected: asyncio.Future[Client], end: asyncio.Event) -> None:
         try:
-            http = guarded_client(_Contained(self.networks))
+            http = guarded_client(BoundedTransport(GuardedTransport(self.networks)))
             async with http, asyncio.timeout(CONNECT_SECONDS) as limit:
                 transport: Any = streamable_http_client(self.url, http_client=http, max_sse_event_size=LARGEST_ANSWER)
                 async with Client(transport, cache=None) as client:
@@ -112,6 +94,20 @@ class McpLink(Link):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await asyncio.wait({owner})
             owner.cancel()
+
+
+def _is_gone(error: MCPError, exchange: Exchange) -> bool:
+    """Whether the server has refused the call for want of the session, by its words or by an HTTP status alone."""
+    return (exchange.refused and error.message == _NO_ANSWER) or _SESSION_GONE.search(error.message) is not None
+
+
+def _failure(exchange: Exchange) -> Exception:
+    fault = exchange.fault
+    if exchange.refused:
+        return NotSent(f"its endpoint answers with HTTP status {exchange.status}")
+    if fault is None or (fault.lost and fault.sent):
+        return Broken("the connection broke during the call")
+    return BadAnswer(str(fault)) if fault.sent else NotSent(str(fault))
 
 
 def _ended(owner: asyncio.Task[None]) -> None:

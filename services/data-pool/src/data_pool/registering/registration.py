@@ -21,7 +21,8 @@ from pallas_contracts.bounds import Json, JsonObject, Line, Text
 from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import WRAPPED, Endpoint
 from pallas_contracts.errors import Rejected
-from pallas_schemas import ToolSchema
+from pallas_contracts.turns import Principal
+from pallas_schemas.schema import Schema
 
 MOST_TOOLS = 200
 MOST_FAULTS = 100
@@ -187,17 +188,18 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
     )
 
 
-def check_schemas(definition: AgentDefinition) -> None:
-    """Compile the schemas of all tools. It takes time: call it in a thread.
+async def check_schemas(definition: AgentDefinition, owner: Principal) -> None:
+    """Compile the schemas of all tools.
 
     Raises:
         InvalidRegistration: one cannot be used.
+        Unavailable: they cannot be compiled now (`busy`).
     """
     faults = list[dict[str, str]]()
     for tool in definition.tools:
         for part, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):
             try:
-                ToolSchema(schema)
+                await Schema.compiled(schema, f"{owner.type} {owner.id}")
             except Rejected as error:
                 faults.append({"field": f"schema.{tool.name}.{part}", "reason": error.message})
     if faults:

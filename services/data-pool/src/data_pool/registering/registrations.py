@@ -60,7 +60,7 @@ class Registrations:
         wanted = _entry(caller, read, connects=connects)
         known = self.table.get(wanted.agent)
         if known is None or not _same(known, wanted):
-            await asyncio.to_thread(check_schemas, wanted.definition)
+            await check_schemas(wanted.definition, wanted.owner)
             known = await self._store(caller, wanted)
         return known, read.warnings
 

@@ -17,10 +17,10 @@ from health_monitor.probes.shared_probes import SharedProbes
 from health_monitor.probes.targets import McpTarget, ModelTarget, Target
 from health_monitor.team_folders import TeamFolders
 from pallas_contracts.agents import AgentDefinition, WorkerPresence
-from pallas_contracts.errors import NotFound, Rejected
+from pallas_contracts.errors import NotFound, Rejected, Unavailable
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.message import utc_now
-from pallas_schemas import check_definition
+from pallas_schemas.schema import check_definition
 
 ON_DEMAND = 0.7
 """Seconds that a check on demand waits for probes; the caller's timeout is 0.9 s."""
@@ -125,15 +125,19 @@ class Monitor:
 
     async def _checked_needs(self) -> dict[str, Needs]:
         """What agents depend on, once new definitions have been checked as a gateway checks them."""
+        later = set[str]()
         while self._unchecked:
             key = self._unchecked.pop()
             if (definition := self._agents.get(key)) is None:
                 continue
             try:
-                await asyncio.to_thread(check_definition, definition)
+                await check_definition(definition)
             except Rejected as error:
                 if self._agents.get(key) is definition:
                     self._agents[key] = definition.model_copy(update={"unusable": error.message})
+            except Unavailable:
+                later.add(key)
+        self._unchecked |= later
         return {key: needs_of(definition, self._agents) for key, definition in self._agents.items()}
 
     def _targets(self, needs: Iterable[Needs]) -> list[Target]:

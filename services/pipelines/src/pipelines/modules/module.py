@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pallas_calls.arguments import ToolSchemas, check_arguments
+from pallas_calls.arguments import ToolSchemas
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.data_agents import WRAPPED
@@ -70,8 +70,7 @@ class Module:
 
     async def check(self, arguments: JsonObject) -> JsonObject | Refusal:
         """The arguments without optional ones that are null, or why they do not fit the tool."""
-        schema = await self.schemas.of(self.tool)
-        return schema if isinstance(schema, Refusal) else check_arguments(schema, self.tool, arguments)
+        return await self.schemas.check(self.tool, arguments)
 
     def document(self) -> JsonObject:
         """The module document (RFC-018, "Module Resource Example")."""
@@ -83,7 +82,8 @@ class Module:
 
 def modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:
     """The modules of an agent."""
-    names, schemas = language_names(tool.name for tool in definition.tools), ToolSchemas()
+    names = language_names(tool.name for tool in definition.tools)
+    schemas = ToolSchemas(f"{definition.team}/{definition.agent}")
     return [_module_of(definition, tool, namespace, names[tool.name], schemas) for tool in definition.tools]
 
 

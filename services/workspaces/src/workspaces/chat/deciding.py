@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict, Rejected
 from pallas_postgres.engine import writing
-from pallas_schemas import ToolSchema
+from pallas_schemas.schema import Schema
 from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
@@ -80,6 +80,7 @@ class Deciding:
             NotFound: there is no such reply.
             Conflict: the agent asks nothing (`not_asking`), or something else by now (`answered`).
             Rejected: the content is not what was asked for.
+            Unavailable: the content cannot be checked now (`busy`).
         """
         async with writing(self._engine) as session:
             _, reply = await lock_reply(session, reply_id)
@@ -89,7 +90,7 @@ class Deciding:
             if question_id not in (None, asked):
                 raise Conflict("this question has an answer, and there is another one", code="answered")
             if action == "accept":
-                _must_fit(content or {}, reply.question.get("requested_schema"))
+                await _must_fit(content or {}, reply)
             answers = {**(reply.answers or {}), asked: {"action": action, "content": content}}
             values = {"status": "sending", "question": None, "answers": answers}
             changed = await change_reply(session, reply_id, values)
@@ -137,17 +138,19 @@ class Deciding:
         return message_id, Claim.of(again, taken_over=False)
 
 
-def _must_fit(content: dict[str, Any], schema: dict[str, Any] | None) -> None:
+async def _must_fit(content: dict[str, Any], reply: ChatMessage) -> None:
     """Check an answer against the schema in the question. An agent whose schema is none checks the answer itself.
 
     Raises:
         Rejected: it does not fit.
+        Unavailable: it cannot be checked now (`busy`).
     """
-    if schema is None:
+    if reply.question is None or (schema := reply.question.get("requested_schema")) is None:
         return
     try:
-        faults = ToolSchema(schema).faults(content)
+        compiled = await Schema.compiled(schema, f"{reply.agent_instance_id}/{reply.agent_server_id}")
     except Rejected:
         return
+    faults = await compiled.faults(content)
     if faults:
         raise Rejected(f"content: {faults[0]}", field="content")

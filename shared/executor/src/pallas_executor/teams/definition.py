@@ -9,7 +9,7 @@ from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinitio
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
-from pallas_schemas import check_definition
+from pallas_schemas.schema import check_definition
 from pallas_teams import AgentConfig, TeamFolder
 
 _IMAGE_SCHEMA: JsonObject = {
@@ -70,17 +70,18 @@ def define_with_model(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition
     return define(folder, agent).model_copy(update=update)
 
 
-def check_agent(definition: AgentDefinition) -> None:
+async def check_agent(definition: AgentDefinition) -> None:
     """Read a definition as everybody else will.
 
     Raises:
         Rejected: it cannot be used.
+        Unavailable: its schemas cannot be checked now.
     """
     ids = {"team": definition.team, "agent": definition.agent}
     read = read_definition(ids, definition.model_dump_json().encode())
     if read.unusable is not None:
         raise Rejected(f"its definition cannot be used: {read.unusable}")
-    check_definition(read)
+    await check_definition(read)
 
 
 def define(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:

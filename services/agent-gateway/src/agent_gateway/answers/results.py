@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, JsonObject, Result, TurnError
 
 ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"
@@ -75,7 +75,8 @@ def _completed(answer: Result, turn_id: str, faults: Sequence[str], *, modern: b
             result["structuredContent"] = structured
     else:
         content += _in_words(answer)
-    if not faults and _is_valid(result, modern=modern):
+    plain = answer.meta is None and all(map(_is_plain, content))
+    if not faults and (plain or _is_valid(result, modern=modern)):
         return result
     odd = [n for n, block in enumerate(content) if not _is_valid({**COMPLETE, "content": [block]}, modern=modern)]
     for n in odd:
@@ -89,6 +90,11 @@ def _completed(answer: Result, turn_id: str, faults: Sequence[str], *, modern: b
 def _invalid(faults: Sequence[str], turn_id: str) -> WireResult:
     """The tool error of a turn that was executed, and whose answer is not as it has to be."""
     return tool_error("invalid_answer", f"The agent's answer is not valid: {'; '.join(faults)}.", turn_id)
+
+
+def _is_plain(block: JsonObject) -> bool:
+    """Whether a block is nothing but a text: most are, and need no further look."""
+    return block.keys() == {"type", "text"} and block["type"] == "text" and isinstance(block["text"], str)
 
 
 def _is_valid(result: WireResult, *, modern: bool) -> bool:

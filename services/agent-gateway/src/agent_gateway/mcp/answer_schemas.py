@@ -1,9 +1,9 @@
 """Checks answers against the output schemas of tools. They have been made, so what cannot be checked is passed on."""
 
 from dataclasses import dataclass, field
-from typing import cast
 
 from pallas_contracts.agents import JsonObject, ToolDefinition
+from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.turns import Result
 from pallas_schemas.schema import Schema
@@ -27,10 +27,10 @@ class AnswerSchemas:
         try:
             if (schema := await self._find(tool.name, tool.output_schema)) is None:
                 return []
-            structured: object = answer.structured
+            structured: Json = answer.structured
             if not isinstance(structured, dict):
                 return ["it needs an object as structured content"]
-            faults = (await schema.faults(cast("JsonObject", structured)))[:_MOST_FAULTS]
+            faults = (await schema.faults(structured))[:_MOST_FAULTS]
         except Unavailable:
             return []
         return [] if faults[:1] and faults[0].startswith(_TOO_MUCH) else faults

@@ -27,6 +27,8 @@ _ALL_MESSAGES = "debug"
 """A session that has set no level gets all log messages, too."""
 
 _TRIES = 5
+_MARK_SECONDS = 60.0
+"""Seconds for which the broker keeps the mark of a removed session: gateways hear of it, or find it when they poll."""
 
 
 @dataclass
@@ -131,7 +133,7 @@ class Sessions:
                     stored = await kv.put(self.bus, SESSIONS, wanted, after=position, session=session)
                     self.known.changed(session, wanted, stored)
                 elif known is not None:
-                    removed = await kv.delete(self.bus, SESSIONS, after=position, session=session)
+                    removed = await kv.delete(self.bus, SESSIONS, after=position, marked=_MARK_SECONDS, session=session)
                     self.known.changed(session, None, removed)
             except Conflict:
                 continue
@@ -146,6 +148,7 @@ class Sessions:
         """
         mine = self._of_callers.get(caller, ()) if caller is not None else ()
         for oldest in sorted(mine, key=lambda session: self.known.entry(session)[1])[: 1 - MOST_OF_A_CALLER or None]:
-            self.known.changed(oldest, None, await kv.delete(self.bus, SESSIONS, session=oldest))
+            removed = await kv.delete(self.bus, SESSIONS, marked=_MARK_SECONDS, session=oldest)
+            self.known.changed(oldest, None, removed)
         if len(self.known) >= MOST_SESSIONS:
             raise Rejected(f"The settings of {MOST_SESSIONS} sessions are stored; no more are.", code="too_many")

@@ -227,7 +227,7 @@ class GatewayHttp:
             except Unreadable as error:
                 await refuse_unreadable(send, error)
             else:
-                await self._serve_message(endpoint, message, dict(scope), receive, send, short=body.is_short)
+                await self._serve_message(endpoint, message, dict(scope), receive, send)
 
         try:
             posted = await read_posted(body.whole)
@@ -241,18 +241,18 @@ class GatewayHttp:
         if legacy and isinstance(posted, list):
             await serve_batch(posted, serve, receive, send)
         else:
-            await self._serve_message(endpoint, posted, scope, receive, send, short=body.is_short)
+            await self._serve_message(endpoint, posted, scope, receive, send)
 
     async def _serve_message(
-        self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send, *, short: bool
+        self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Serve one message; `short`: it may take the gateway's own path."""
+        """Serve one message, on the gateway's own path if it is a call."""
         legacy = _is_legacy(scope)
         if legacy:
             send = await self._handle_before_sdk(dict(scope["headers"]), message, principal_of(scope), send)
             scope[SCOPE_KEY] = send = EventStream(send)
         server, security = endpoint.agent.server, self._security
-        if not (short and await serve_call(server, security, message, scope, receive, send, modern=not legacy)):
+        if not await serve_call(server, security, message, scope, receive, send, modern=not legacy):
             await endpoint.handle(scope, receive, send)
 
     async def _handle_before_sdk(

@@ -121,7 +121,7 @@ async def test_a_session_is_told_at_any_gateway_what_it_may_have_missed(lab: Lab
         full = {agent: (AGENTS, *(f"x:{number}" for number in range(1, MOST_SUBSCRIPTIONS)))}
         await put(lab.bus, SESSIONS, LegacySession(log_level="info", subscriptions=full), session=token)
         with pytest.raises(Rejected, match="64 resources"):
-            await sessions.subscribe(token, agent, "x:64", wanted=True)
+            await sessions.subscribe(token, "caller", agent, "x:64", wanted=True)
         await put(lab.bus, SESSIONS, LegacySession(subscriptions={agent: (AGENTS,)}), session=token)
         known = second.gateway.http.endpoints.platform.sessions
         await eventually(lambda: known.subscriptions(token, agent) == (AGENTS,))

@@ -118,3 +118,21 @@ def hung(released: asyncio.Event) -> ASGIApp:
 def answering(status: int, body: object) -> ASGIApp:
     """Answer everything with this."""
     return JSONResponse(body, status)
+
+
+def late(released: asyncio.Event, *, begins: bool) -> ASGIApp:
+    """Make a session, and answer once `released`; `begins`: the answer begins before, with the session's id."""
+    headers = [(b"content-type", b"application/json"), (b"mcp-session-id", b"late")]
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "DELETE":
+            await JSONResponse({})(scope, receive, send)
+            return
+        if not begins:
+            await released.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"jsonrpc": "2.0", ', "more_body": True})
+        await released.wait()
+        await send({"type": "http.response.body", "body": b'"id": 1, "result": {}}'})
+
+    return serve

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 from pydantic import SecretStr
-from tests.integration.health_monitor.servers import Downstream, answering, hung, mcp_app, modern_only
+from tests.integration.health_monitor.servers import Downstream, answering, hung, late, mcp_app, modern_only
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, soon
 
@@ -107,6 +107,28 @@ async def test_a_probe_of_a_hanging_server_ends_at_the_time_limit(
     probe, released = await a_probe(stack, 0.5), asyncio.Event()
     await downstream.start(hung(released))
     assert await soon(probe.probe(_server(downstream))) == "no answer in 0.5 s"
+    released.set()
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before the answer", "within the answer"])
+async def test_the_session_of_a_server_that_answers_too_late_is_deleted(
+    stack: AsyncExitStack, downstream: Downstream, begins: bool
+) -> None:
+    probe, released = await a_probe(stack, 0.2), asyncio.Event()
+    await downstream.start(late(released, begins=begins))
+    assert await soon(probe.probe(_server(downstream))) == "no answer in 0.2 s"
+    assert not downstream.deleted.is_set()
+    released.set()
+    await soon(downstream.deleted.wait())
+    assert downstream.requests[-1].headers["mcp-session-id"] == "late"
+
+
+async def test_a_probe_that_is_closed_waits_for_no_server(stack: AsyncExitStack, downstream: Downstream) -> None:
+    probe, released = await a_probe(stack, 0.2), asyncio.Event()
+    await downstream.start(late(released, begins=True))
+    await soon(probe.probe(_server(downstream)))
+    await soon(probe.close())
+    assert downstream.deleted.is_set(), "its session is known"
     released.set()
 
 

@@ -496,3 +496,16 @@ async def test_an_unusable_definition_is_an_error_and_other_agents_get_their_hea
     await lab.until("harper", lambda health: health.status == "ok")
     assert (await lab.ask("odd")).message == odd.message
     assert not lab.process.failed.is_set()
+
+
+async def test_an_output_schema_that_cannot_be_used_degrades_its_agent(lab: MonitorLab, downstream: Downstream) -> None:
+    tool = {"name": "count", "output_schema": {"type": "object", "$ref": "#/$defs/nowhere"}}
+    definition = {"team": "t", "agent": "odd", "title": "Odd", "updated_at": "2026-01-01T00:00:00Z", "tools": [tool]}
+    lab.write(downstream, "harper")
+    await lab.present("odd")
+    await lab.worker.put(bucket_subject(AGENTS, "t.odd"), json.dumps(definition).encode())
+    await lab.start()
+    odd = await lab.until("odd", lambda health: health.status == "degraded")
+    assert (odd.message or "").startswith("its answers are not checked: tool 'count': output_schema")
+    await lab.worker.put(bucket_subject(AGENTS, "t.odd"), json.dumps({**definition, "tools": []}).encode())
+    await lab.until("odd", lambda health: health.status == "ok")

@@ -12,7 +12,7 @@ from tests.workspaces_world.foreign.fast_agent import FastAgent
 from tests.workspaces_world.foreign.node_agents import NodeAgent, a_node_agent
 
 from pallas_mcp_calls.calls import AgentCalls
-from pallas_mcp_calls.model import CallAnswer, Progress, Question, Reply, Target
+from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Question, Reply, Target
 
 HISTORY = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "echo: hello"}]
 
@@ -107,6 +107,17 @@ async def test_a_question_is_put_to_the_person(caller: Caller) -> None:
     assert caller.questions == [question], "the same call asks the same question under the same id"
 
 
+async def test_an_agent_that_can_ask_only_in_an_older_revision_is_called_in_it_from_then_on(calls: AgentCalls) -> None:
+    async with FastAgent() as agent:
+        caller = Caller(calls, Target(agent.url), "pallas-harper", [], [])
+        assert not (await caller.send("hi")).failed
+        with pytest.raises(CallFailed, match="can ask only in an older revision of MCP") as failed:
+            await caller.send("ask")
+        assert failed.value.sent, "it is not called again without being told to"
+        assert (await caller.send("ask")).text == "accept: hello Ada"
+        assert len(caller.questions) == 1
+
+
 @pytest.mark.parametrize("caller", ["old_fast", "old_node"], indirect=True)
 async def test_a_person_may_decline(caller: Caller) -> None:
     assert (await caller.send("ask", Reply("decline"))).text.startswith("decline:")
@@ -128,7 +139,7 @@ async def test_a_page_can_be_visited(caller: Caller) -> None:
 
 @pytest.mark.parametrize("caller", ["fast"], indirect=True)
 async def test_a_failed_tool_is_an_answer(caller: Caller) -> None:
-    answer = await caller.send("ask")  # it cannot ask in the modern era
+    answer = await caller.send("fail")
     assert answer.failed
     assert answer.text
     assert answer.code is None

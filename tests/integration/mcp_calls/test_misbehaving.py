@@ -1,12 +1,17 @@
 """Agents that misbehave: a call of one ends with a sentence, harms no other call, and stays within bounds."""
 
 import asyncio
+import json
 import tracemalloc
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import MEBIBYTE, RawAgents
+from tests.workspaces_world.served import Served
 
 from pallas_mcp_calls.calls import AgentCalls
 from pallas_mcp_calls.health import NO_HEALTH
@@ -159,3 +164,27 @@ async def test_only_the_object_of_the_contract_is_a_health(
     agents.healths["answering"] = answered
     report = await calls.health(Target(agents.url("answering")))
     assert (report.status, report.message) == (status, message)
+
+
+async def test_a_server_that_answers_a_health_check_too_late_keeps_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pallas_mcp_calls.calls.HEALTH_SECONDS", 0.2)
+    released, deleted = asyncio.Event(), asyncio.Event()
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if request.method == "DELETE" and request.headers["mcp-session-id"] == "late":
+            deleted.set()
+        method = json.loads(await request.body() or b"{}").get("method")
+        if method != "initialize":
+            await Response(status_code=400 if method == "server/discover" else 202)(scope, receive, send)
+            return
+        await released.wait()
+        info = {"name": "late", "version": "1"}
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
+        body = {"jsonrpc": "2.0", "id": json.loads(await request.body())["id"], "result": result}
+        await JSONResponse(body, headers={"mcp-session-id": "late"})(scope, receive, send)
+
+    async with Served(serve) as server, AgentCalls() as calls:
+        assert (await soon(calls.health(Target(server.base)))).message == "did not answer within 0.2 s"
+        released.set()
+        await soon(deleted.wait())

@@ -53,6 +53,10 @@ ROUTED = ToolDefinition(
     name="weather",
     input_schema={"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}},
 )
+COUNTED = ToolDefinition(
+    name="count", output_schema={"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+)
+UNRESOLVED = ToolDefinition(name="odd", output_schema={"type": "object", "$ref": "#/$defs/nowhere"})
 
 type End = Callable[[TurnRequested], TurnEnd | Refusal]
 
@@ -273,7 +277,7 @@ async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Paths]:
     endpoints = Endpoints(
         platform, security, state_security, MOST_BYTES, lambda work: tasks.append(asyncio.create_task(work))
     )
-    endpoints.changed("red.harper", agent_definition("red", tools=(TOOL, ROUTED)))
+    endpoints.changed("red.harper", agent_definition("red", tools=(TOOL, ROUTED, COUNTED, UNRESOLVED)))
     metrics = make_metrics(CollectorRegistry())
     http = GatewayHttp(endpoints, Callers("off", _resolve, metrics.auth_failures, metrics), _cancel_call, metrics)
     yield Paths(http, calls, monkeypatch)

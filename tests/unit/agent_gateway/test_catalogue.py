@@ -72,6 +72,11 @@ def test_the_health_tool_has_the_description_and_schema_of_the_contract() -> Non
     assert health.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
+def test_a_tool_of_the_agent_does_not_stand_for_the_health_tool() -> None:
+    own = DEFINITION.model_copy(update={"tools": (*DEFINITION.tools, ToolDefinition(name="get_health"))})
+    assert tools_of(own) == tools_of(DEFINITION)
+
+
 def test_a_prompt_is_listed_with_its_arguments() -> None:
     [prompt] = prompts_of(DEFINITION)
     assert prompt.name == "harper_history"

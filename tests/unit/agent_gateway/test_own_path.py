@@ -45,6 +45,7 @@ from pallas_contracts.turns import (
 
 MODERN, LEGACY = LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION
 META = "io.modelcontextprotocol/"
+LINE_ENDS = "a\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e\x7fb"
 TEXT = {"type": "text", "text": "done — fertig"}
 
 
@@ -102,6 +103,7 @@ ENDS: dict[str, End] = {
     "all of a result": ends(
         Result(content=(TEXT, TEXT), structured={"a": [None, 1.5]}, meta={"of": "tool"}, is_error=True)
     ),
+    "ends of lines": ends(Result(content=({**TEXT, "text": LINE_ENDS},), structured={LINE_ENDS: LINE_ENDS})),
     "structured text": ends(Result(structured="text")),
     "content that MCP does not know": ends(Result(content=({"type": "odd"},))),
     "metadata that are no metadata": ends(Result(content=({**TEXT, "_meta": 5},))),
@@ -185,6 +187,13 @@ def test_a_call_that_takes_the_own_path_is_answered_as_over_the_sdks(
     assert answer.body.count(b"notifications/progress") == (8 if reports else 0)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_answer_has_what_a_client_may_take_for_the_end_of_a_line(both: Runner, version: str | None) -> None:
+    answer = both.same(Draft(version), Script(REPORTS, ENDS["ends of lines"]))
+    *_, last = [line for line in answer.body.decode().splitlines() if '"jsonrpc"' in line]
+    assert json.loads(last.removeprefix("data: "))["result"]["structuredContent"] == {LINE_ENDS: LINE_ENDS}
+
+
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
@@ -201,6 +210,28 @@ def test_a_call_is_checked_as_over_the_sdks_path(
     answer = both.same(Draft(version, name, arguments), Script((), ENDS["text"]))
     assert both.paths.own
     assert said in answer.body
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize(
+    ("tool", "answer", "fault"),
+    [
+        ("count", Result(structured={"n": 1}), None),
+        ("count", Result(structured={"n": "one"}), b"n must be of type number"),
+        ("count", Result(structured={}), b"'n' is required"),
+        ("count", Result(content=(TEXT,)), b"it needs an object as structured content"),
+        ("count", Result(content=(TEXT,), is_error=True), None),
+        ("odd", Result(structured={"n": "one"}), None),
+    ],
+)
+def test_an_answer_is_checked_against_the_output_schema_of_its_tool(
+    both: Runner, version: str, tool: str, answer: Result, fault: bytes | None
+) -> None:
+    answered = both.same(Draft(version, tool, {}), Script((), ends(answer)))
+    assert both.paths.own
+    assert (b"invalid_answer" in answered.body) == (fault is not None)
+    assert fault is None or fault in answered.body
+    assert (b"structuredContent" in answered.body) == (fault is None and answer.structured is not None)
 
 
 @pytest.mark.parametrize(
@@ -352,6 +383,9 @@ BODIES: list[Callable[[bytes], bytes]] = [
     lambda body: body.replace(b"tools/call", b"tools\\/call"),
     lambda body: body.replace(b"work", b"\xff"),
     lambda body: body.replace(b"work", b"\\ud800"),
+    lambda body: body.replace(b'"n": 1', b'"n": NaN'),
+    lambda body: body.replace(b'"n": 1', b'"n": 1e400'),
+    lambda body: body.replace(b'"n": 1', b'"n": ' + b"[" * 250 + b"]" * 250),
     lambda body: b"",
 ]
 MEMBERS = ("jsonrpc", "id", "method", "params", "result", "error", "more")

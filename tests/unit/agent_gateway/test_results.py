@@ -1,5 +1,6 @@
 """What a caller gets for every way in which a turn can end or be refused."""
 
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from agent_gateway.answers.results import (
     refused,
     result_of,
 )
+from agent_gateway.mcp.answer_schemas import AnswerSchemas
 from pallas_calls.model import Refusal, TurnEnd
+from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
 
@@ -50,13 +53,54 @@ def test_an_empty_structured_answer_is_kept() -> None:
     assert result_of(end(Result(structured=[])), modern=True)["structuredContent"] == []
 
 
+INVALID = {"code": "invalid_answer", "retryable": False, "turn_id": TURN}
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
+def test_an_answer_against_its_schema_is_a_tool_error_that_has_the_answer(modern: bool) -> None:
+    answer = Result(structured={"n": "one"}, meta={"own": True})
+    result = result_of(end(answer), modern=modern, faults=["n must be of type number"])
+    text = f"invalid_answer: The agent's answer is not valid: n must be of type number. (turn {TURN})"
+    assert [block["text"] for block in result["content"]] == [text, '{"n": "one"}']
+    assert (result["isError"], "structuredContent" in result) == (True, False)
+    assert result["_meta"] == {"own": True, TURN_META: TURN, ERROR_META: INVALID}
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
+@pytest.mark.parametrize(
+    "odd", [{"type": "json", "json": {"a": 1}}, {"type": "text"}, {**TEXT[0], "_meta": 5}], ids=["type", "text", "meta"]
+)
+def test_a_block_that_mcp_does_not_have_costs_no_other_block(modern: bool, odd: dict[str, Any]) -> None:
+    result = result_of(end(Result(content=(*TEXT, odd), structured={"n": 1})), modern=modern)
+    text = f"invalid_answer: The agent's answer is not valid: content[1] is no content block of MCP. (turn {TURN})"
+    assert result["content"][0]["text"] == text
+    assert result["content"][1] == TEXT[0]
+    assert json.loads(result["content"][2]["text"]) == odd
+    assert result["_meta"][ERROR_META] == INVALID
+
+
+def test_a_question_that_mcp_does_not_have_is_a_tool_error() -> None:
+    asked = InputRequired(input_requests={"a": {"method": "odd"}})
+    result = result_of(end(asked, status="input_required"), modern=True)
+    assert (result["isError"], result["_meta"][ERROR_META]) == (True, INVALID)
+
+
+def test_structured_content_that_is_no_object_is_a_text_in_the_handshake_era() -> None:
+    result = result_of(end(Result(structured=[1])), modern=False)
+    assert (result["content"], result["isError"]) == ([{"type": "text", "text": "[1]"}], False)
+    assert result_of(end(Result(content=TEXT, structured=[1])), modern=False)["content"] == list(TEXT)
+
+
 def test_a_tool_error_of_the_agent_is_passed_on() -> None:
     result = result_of(end(Result(content=TEXT, is_error=True)), modern=True)
     assert (result["isError"], result["content"]) == (True, list(TEXT))
 
 
 def test_a_request_for_input_is_an_input_required_result_in_the_modern_era() -> None:
-    asked = InputRequired(input_requests={"name": {"method": "elicitation/create"}}, request_state="first")
+    form: dict[str, Any] = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked = InputRequired(
+        input_requests={"name": {"method": "elicitation/create", "params": form}}, request_state="first"
+    )
     assert result_of(end(asked, status="input_required"), modern=True) == {
         "resultType": "input_required",
         "inputRequests": asked.input_requests,
@@ -127,3 +171,12 @@ def test_a_failed_read_is_a_json_rpc_error(
 ) -> None:
     raised = read_error(error, method, {"uri": "a://b", "other": 1}, modern=modern)
     assert (raised.error.code, raised.error.message, raised.error.data) == (code, error.message, data)
+
+
+async def test_an_answer_that_is_too_large_to_check_is_passed_on() -> None:
+    rows = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}}
+    tool = ToolDefinition(name="rows", output_schema={"type": "object", "properties": {"rows": rows}})
+    checked = AnswerSchemas("red.harper")
+    large = Result(structured={"rows": [{"a": 1}] * 160_000})
+    assert await checked.misfits(tool, large) == []
+    assert await checked.misfits(tool, Result(structured={"rows": [{"a": 1}]})) == ["rows/0/a must be of type string"]

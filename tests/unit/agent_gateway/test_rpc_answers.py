@@ -66,6 +66,20 @@ def test_a_result_is_the_functions_value(answer: Result, tool: ToolDefinition, r
     }
 
 
+def test_a_result_against_its_schema_is_an_error_that_has_the_result() -> None:
+    with pytest.raises(RpcError) as raised:
+        ANSWERS.end(end(Result(structured={"n": "one"})), TOOL, ["n must be of type number"])
+    assert (raised.value.code, raised.value.message) == (
+        -32000,
+        "The agent's answer is not valid: n must be of type number.",
+    )
+    assert raised.value.data == FACTS | {"code": "invalid_answer", "retryable": False, "result": {"n": "one"}}
+
+
+def test_a_text_without_a_text_is_none() -> None:
+    assert ANSWERS.end(end(Result(content=({"type": "text"},))), TOOL).result == {"content": [{"type": "text"}]}
+
+
 def test_a_turn_that_nobody_claimed_took_no_time() -> None:
     answered = ANSWERS.end(TurnEnd(turn_outcome(REQUEST), Result(content=(TEXT,))), TOOL)
     assert answered.meta is not None

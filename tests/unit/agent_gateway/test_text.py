@@ -1,5 +1,7 @@
 """The text of the agent's own model as progress: joined, in order, and begun anew when an attempt is."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent_gateway.answers.progress import Line, ProgressObserver
@@ -120,9 +122,10 @@ def followed(*, text: bool) -> FollowedCall:
     return FollowedCall(TurnRef("lab", "harper", "0" * 32), 7, "t", None, Principal(type="peer", id="::1"), text)
 
 
+@pytest.mark.parametrize("tool", ["count", None])
 @pytest.mark.parametrize("text", [True, False])
-def test_the_id_of_an_event_says_whether_text_is_wanted(text: bool) -> None:
-    call = followed(text=text)
+def test_the_id_of_an_event_says_whether_text_is_wanted_and_which_tool_is_checked(text: bool, tool: str | None) -> None:
+    call = replace(followed(text=text), tool=tool)
     token = event_id(KEY, call, Cursor(1, 5))
     assert read_event_id(KEY, token, "lab", "harper", call.caller) == (call, Cursor(1, 5))
 

@@ -26,7 +26,7 @@ from pallas_jsonrpc.strict_json import loads
         (b'"\\ud800"', "a text has a lone surrogate"),
         (b'{"\\uDC00": 1}', "a text has a lone surrogate"),
         (b'"\xff"', "it is not UTF-8"),
-        (b"\xef\xbb\xbf{}", "Unexpected UTF-8 BOM"),
+        (b"\xef\xbb\xbf{}", "Expecting value at line 1, column 1"),
         ('{"a": 1}'.encode("utf-16"), "it is not UTF-8"),
         (b'"a\nb"', "Invalid control character"),
         (b"{} {}", "Extra data"),

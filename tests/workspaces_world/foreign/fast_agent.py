@@ -50,6 +50,8 @@ class FastAgent(Served):
         if message == "ask":
             reply = await ctx.elicit("Who?", Name)
             return f"{reply.action}: hello {reply.data.name if reply.action == 'accept' else 'nobody'}"
+        if message == "fail":
+            raise ValueError("it failed")
         if message == "wait":
             self.waiting.set()
             try:

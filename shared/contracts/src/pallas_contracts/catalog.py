@@ -398,11 +398,13 @@ class LegacyCall(Message):
 class LegacySession(Message):
     """What a handshake-era session has set for its later requests. `log_level` is the least level it wants.
 
-    `subscriptions` are the URIs of resources whose changes it wants, by `{team}.{agent}`.
+    `subscriptions` are the URIs of resources whose changes it wants, by `{team}.{agent}`. `caller` is the token of the
+    caller that set them (`Principal.token`).
     """
 
     log_level: str | None = None
     subscriptions: dict[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+    caller: str | None = None
 
 
 AGENTS = Bucket(

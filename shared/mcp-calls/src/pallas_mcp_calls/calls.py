@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from pydantic import ValidationError
 
-from pallas_mcp_calls.answers import answer_of, failure_of, is_stale
+from pallas_mcp_calls.answers import answer_of, failure_of, is_stale, text_of
 from pallas_mcp_calls.connection import Connection
 from pallas_mcp_calls.exchange import Exchange, current
 from pallas_mcp_calls.feedback import Feedback
@@ -33,6 +33,7 @@ from pallas_mcp_calls.model import (
     Target,
 )
 from pallas_mcp_calls.pool import Pool
+from pallas_mcp_calls.questions import cannot_ask
 from pallas_mcp_calls.rounds import call_tool
 from pallas_mcp_calls.sessions import silence_sdk
 from pallas_mcp_calls.tools import GET_HEALTH, choose, fitting
@@ -101,7 +102,14 @@ class AgentCalls:
             if on_text is not None and has(client, TEXT_META):
                 meta[TEXT_META] = True
             async with feedback.running():
-                return await call_tool(connection, chosen, given, meta, exchange)
+                try:
+                    result = await call_tool(connection, chosen, given, meta, exchange)
+                except MCPError as error:
+                    self._check_asked(target, str(error))
+                    raise
+            if result.is_error:
+                self._check_asked(target, text_of(result))
+            return result
 
         return answer_of(await self._on_connection(target, exchange, act))
 
@@ -172,6 +180,19 @@ class AgentCalls:
             return has(await connection.client(), KEY_META)
 
         return await self._on_connection(target, Exchange(), act)
+
+    def _check_asked(self, target: Target, error: str) -> None:
+        """Check that the error is not that a tool cannot ask in the revision of the connection; the next one is older.
+
+        The call is not repeated: what the tool did before it asked has been done.
+
+        Raises:
+            CallFailed: the tool cannot ask.
+        """
+        if cannot_ask(error):
+            self._pool.use_handshake(target)
+            message = "the agent can ask only in an older revision of MCP, which is used from now on: call it again"
+            raise CallFailed(message, code="protocol")
 
     async def _on_connection[R](self, target: Target, exchange: Exchange, act: Act[R]) -> R:
         """Do something on the target's connection, and once more on a new one if the server does not know the old."""

@@ -43,9 +43,12 @@ class _Listed:
 
 
 class Connection:
-    """A connection that is opening, open or closed. `leases` counts its users; once `retired` it gets no new one."""
+    """A connection that is opening, open or closed. `leases` counts its users; once `retired` it gets no new one.
 
-    def __init__(self, target: Target, transport: httpx2.AsyncBaseTransport) -> None:
+    `old`: it is of a revision with a handshake, although the agent has a newer one.
+    """
+
+    def __init__(self, target: Target, transport: httpx2.AsyncBaseTransport, *, old: bool = False) -> None:
         self.leases = 0
         self.retired = False
         self._exchanges = dict[str | int, Exchange]()
@@ -60,6 +63,7 @@ class Connection:
             elicitation_callback=self._asked,
             message_handler=self._heard,
             cache=None,
+            mode="legacy" if old else "auto",
         )
         # It outlives the call that opens it, so it must not have that call's context.
         self.task = asyncio.create_task(self._hold(), context=Context())
@@ -78,16 +82,16 @@ class Connection:
         return await asyncio.shield(self._opened)
 
     def close(self) -> None:
-        """Close it soon. Calls on it are lost."""
+        """Close it soon. Calls on it are lost. If it is opening, it opens first: the server may be making a session."""
         self._closing.set()
-        if not self._opened.done():
-            self.task.cancel()
 
     async def closed(self) -> None:
-        """Wait until it is closed, which is not long."""
-        await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
-        self.task.cancel()
-        await asyncio.wait({self.task})
+        """Wait until it is closed, which is not long once it has opened; when this is cancelled, it is cut off."""
+        try:
+            await asyncio.wait({self.task}, timeout=CLOSE_SECONDS if self._opened.done() else OPEN_SECONDS)
+        finally:
+            self.task.cancel()
+            await asyncio.wait({self.task})
 
     async def _hold(self) -> None:
         opening = Exchange(opening=True)

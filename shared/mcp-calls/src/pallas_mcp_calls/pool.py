@@ -6,8 +6,11 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pallas_mcp_calls.connection import Connection
+from pallas_mcp_calls.connection import CLOSE_SECONDS, Connection
 from pallas_mcp_calls.model import Target
+
+_MOST_OLD = 1_000
+"""Addresses of which it is remembered that they are asked in a revision with a handshake."""
 
 
 class Pool:
@@ -17,6 +20,7 @@ class Pool:
         self._transport = transport
         self._idle = idle
         self._connections = dict[Target, Connection]()
+        self._old = dict[str, None]()
         self._timers = dict[Connection, asyncio.TimerHandle]()
         self._closing = set[asyncio.Task[None]]()
 
@@ -30,7 +34,8 @@ class Pool:
         if connection is None or not connection.usable:
             if connection is not None:
                 self.retire(target, connection)
-            connection = self._connections[target] = Connection(target, self._transport)
+            old = target.url in self._old
+            connection = self._connections[target] = Connection(target, self._transport, old=old)
         if (timer := self._timers.pop(connection, None)) is not None:
             timer.cancel()
         connection.leases += 1
@@ -40,6 +45,13 @@ class Pool:
             connection.leases -= 1
             if connection.leases == 0:
                 self._rest(target, connection)
+
+    def use_handshake(self, target: Target) -> None:
+        """Connect to a target in a revision with a handshake from now on."""
+        self._old[target.url] = None
+        if len(self._old) > _MOST_OLD:
+            del self._old[next(iter(self._old))]
+        self.drop(target)
 
     def retire(self, target: Target, connection: Connection) -> None:
         """Give the connection to nobody any more. It is closed as soon as nobody uses it."""
@@ -74,5 +86,8 @@ class Pool:
         for target, connection in list(self._connections.items()):
             connection.leases = 0
             self.retire(target, connection)
-        while self._closing:
-            await asyncio.wait(set(self._closing))
+        if self._closing:
+            _, late = await asyncio.wait(set(self._closing), timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import re
 from typing import Any
 
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult
@@ -17,6 +18,17 @@ CANCELLED = ElicitResult(action="cancel")
 """The answer when there is nobody to ask."""
 MOST_QUESTIONS = 50
 _LONGEST = 4_000
+
+_CANNOT_ASK = re.compile(
+    r"Cannot send 'elicitation/create': this transport context has no back-channel"
+    r"|elicitation via server-initiated requests is unavailable on 2026-07-28"
+)
+"""What tools of the SDK and of FastMCP answer that ask by a request of their own, which revision 2026-07-28 has not."""
+
+
+def cannot_ask(error: str) -> bool:
+    """Whether a tool failed because it asks in a way that only revisions with a handshake have."""
+    return _CANNOT_ASK.search(error) is not None
 
 
 async def ask(exchange: Exchange, params: ElicitRequestParams) -> ElicitResult:

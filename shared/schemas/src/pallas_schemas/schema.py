@@ -66,14 +66,23 @@ class Schema:
 
 
 async def check_definition(definition: "AgentDefinition") -> None:
-    """Compile the schemas of a definition's tools.
+    """Compile the input schemas of a definition's tools.
 
     Raises:
         Rejected: one cannot be used; the message names the tool, the place and the reason.
         Unavailable: they cannot be compiled now (`busy`).
     """
+    await _check(definition, "input_schema")
+
+
+async def check_answers(definition: "AgentDefinition") -> None:
+    """Compile the output schemas of a definition's tools; raises as `check_definition` does."""
+    await _check(definition, "output_schema")
+
+
+async def _check(definition: "AgentDefinition", kind: str) -> None:
     for tool in definition.tools:
         try:
-            await Schema.compiled(tool.input_schema, f"{definition.team}/{definition.agent}")
+            await Schema.compiled(getattr(tool, kind) or {}, f"{definition.team}/{definition.agent}")
         except Rejected as error:
-            raise Rejected(f"tool {tool.name!r}: input_schema{error.message}") from error
+            raise Rejected(f"tool {tool.name!r}: {kind}{error.message}") from error

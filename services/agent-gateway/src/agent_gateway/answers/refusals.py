@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from starlette.types import Send
 
 from pallas_contracts.auth import AUTH_FAILURES
+from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Denied, PallasError
-from pallas_jsonrpc.errors import INVALID_REQUEST, NOT_ALLOWED, UNREACHABLE
+from pallas_jsonrpc.errors import INVALID_REQUEST, NOT_ALLOWED, UNREACHABLE, Unreadable
 
 type Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -18,7 +19,16 @@ _RPC_CODES: Mapping[int, int] = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 503: UNREAC
 async def refuse(send: Send, status: int, message: str, headers: Headers = (), *, rpc: bool = False) -> None:
     """Send an HTTP error with a JSON-RPC error as its body. `rpc`: the request was sent to `/rpc`."""
     code = _RPC_CODES.get(status, INVALID_REQUEST) if rpc else INVALID_REQUEST
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    await _send(send, status, {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, headers)
+
+
+async def refuse_unreadable(send: Send, error: Unreadable) -> None:
+    """Refuse a body that is no message; the reason is in the message and in the data of the error."""
+    wire = {**error.wire, "message": f"{error.message}: {error.reason}"}
+    await _send(send, 400, {"jsonrpc": "2.0", "id": None, "error": wire})
+
+
+async def _send(send: Send, status: int, error: JsonObject, headers: Headers = ()) -> None:
     body = json.dumps(error).encode()
     start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})

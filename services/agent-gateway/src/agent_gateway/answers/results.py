@@ -1,18 +1,23 @@
 """Answers to callers as MCP defines them: results, requests for input, and errors.
 
 A failed turn is a tool error (`isError`), so that the caller's model can read it; only a violation of the protocol is a
-protocol error. Every tool error has its code in `_meta`, and the id of the turn if there is one.
+protocol error. Every tool error has its code in `_meta`, and the id of the turn if there is one. What an agent answers
+against MCP or its own schema is a tool error, too, and is passed on as far as it can be: the turn has been executed.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types.methods import serialize_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+from pydantic import ValidationError
 
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, JsonObject, Result, TurnError
 
 ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"
@@ -26,8 +31,8 @@ COMPLETE: WireResult = {"resultType": "complete"}
 """The modern era requires this in every result; the SDK removes it for older callers."""
 
 
-def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
-    """The result of a turn that ended.
+def result_of(end: TurnEnd, *, modern: bool, faults: Sequence[str] = ()) -> WireResult:
+    """The result of a turn that ended; `faults`: what in its structured content does not fit the tool's output schema.
 
     Raises:
         MCPError: the tool answered with a protocol error.
@@ -35,13 +40,14 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
     turn_id = end.outcome.turn_id
     match end.answer:
         case Result() as answer:
-            return _completed(answer, turn_id)
+            return _completed(answer, turn_id, faults, modern=modern)
         case InputRequired() as answer if modern:
-            return {
+            asked: WireResult = {
                 "resultType": "input_required",
                 "inputRequests": answer.input_requests,
                 "requestState": answer.request_state,
             }
+            return asked if _is_valid(asked, modern=True) else _invalid(["it asks for what MCP does not have"], turn_id)
         case InputRequired():
             return tool_error("input_required", "This tool asks for input; use MCP revision 2026-07-28.", turn_id)
         case Fault(protocol_code=int(code), message=message, data=data):
@@ -60,16 +66,55 @@ def content_expired(turn_id: str) -> WireResult:
     return tool_error("content_expired", TURN_ERRORS["content_expired"], turn_id)
 
 
-def _completed(answer: Result, turn_id: str) -> WireResult:
-    result: WireResult = {
-        **COMPLETE,
-        "content": list(answer.content),
-        "isError": answer.is_error,
-        "_meta": {**(answer.meta or {}), TURN_META: turn_id},
-    }
-    if answer.structured is not None:
-        result["structuredContent"] = answer.structured
-    return result
+def _completed(answer: Result, turn_id: str, faults: Sequence[str], *, modern: bool) -> WireResult:
+    content, meta = list(answer.content), {**(answer.meta or {}), TURN_META: turn_id}
+    structured: object = answer.structured
+    result: WireResult = {**COMPLETE, "content": content, "isError": answer.is_error, "_meta": meta}
+    if modern or isinstance(structured, dict):
+        if structured is not None:
+            result["structuredContent"] = structured
+    else:
+        content += _in_words(answer)
+    plain = answer.meta is None and all(map(_is_plain, content))
+    if not faults and (plain or _is_valid(result, modern=modern)):
+        return result
+    odd = [n for n, block in enumerate(content) if not _is_valid({**COMPLETE, "content": [block]}, modern=modern)]
+    for n in odd:
+        content[n] = _text(content[n])
+    if result.pop("structuredContent", None) is not None:
+        content += _in_words(answer)
+    error = _invalid([*faults, *(f"content[{n}] is no content block of MCP" for n in odd)], turn_id)
+    return {**error, "content": [*error["content"], *content], "_meta": {**meta, **error["_meta"]}}
+
+
+def _invalid(faults: Sequence[str], turn_id: str) -> WireResult:
+    """The tool error of a turn that was executed, and whose answer is not as it has to be."""
+    return tool_error("invalid_answer", f"The agent's answer is not valid: {'; '.join(faults)}.", turn_id)
+
+
+def _is_plain(block: JsonObject) -> bool:
+    """Whether a block is nothing but a text: most are, and need no further look."""
+    return block.keys() == {"type", "text"} and block["type"] == "text" and isinstance(block["text"], str)
+
+
+def _is_valid(result: WireResult, *, modern: bool) -> bool:
+    """Whether MCP has such results. The SDK drops content that it does not know, or answers with an error alone."""
+    version = LATEST_MODERN_VERSION if modern else LATEST_HANDSHAKE_VERSION
+    try:
+        sent = serialize_server_result("tools/call", version, result)
+    except ValidationError:
+        return False
+    return all(name in sent for name in ("content", "inputRequests") if name in result)
+
+
+def _in_words(answer: Result) -> list[WireResult]:
+    """The structured content as a text, for callers that get it in no other way; none if there is a text already."""
+    has_text = any(block.get("type") == "text" for block in answer.content)
+    return [] if has_text or answer.structured is None else [_text(answer.structured)]
+
+
+def _text(value: object) -> WireResult:
+    return {"type": "text", "text": json.dumps(value, ensure_ascii=False)}
 
 
 def refused(refusal: Refusal) -> WireResult:

@@ -18,16 +18,18 @@ USE = "event"
 _CLAIMS = TypeAdapter(
     tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None]
     | tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None, bool]
+    | tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None, bool, str]
 )
-"""Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level; text."""
+"""Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level; text; tool."""
 
 
 def event_id(key: LogKey, call: FollowedCall, cursor: Cursor) -> str:
     """The id of the event at `cursor` on the stream of `call`."""
     ref, caller = call.ref, call.caller
     audience = (ref.team, ref.agent, caller.type, caller.id)
-    request = (call.request_id, call.progress_token, call.log_level, *((True,) if call.text else ()))
-    return key.sign(USE, [*audience, ref.turn_id, *cursor, *request])
+    request = (call.request_id, call.progress_token, call.log_level)
+    more = (call.text, call.tool) if call.tool is not None else (True,) if call.text else ()
+    return key.sign(USE, [*audience, ref.turn_id, *cursor, *request, *more])
 
 
 def read_event_id(key: LogKey, token: str, team: str, agent: str, caller: Principal) -> tuple[FollowedCall, Cursor]:
@@ -40,12 +42,9 @@ def read_event_id(key: LogKey, token: str, team: str, agent: str, caller: Princi
         claims = _CLAIMS.validate_python(key.verify(USE, token))
     except ValidationError:
         raise Rejected("the event id is of another release", code="bad_token") from None
-    audience, (turn, attempt, event, request_id, progress_token, log_level), text = (
-        claims[:4],
-        claims[4:10],
-        claims[10:],
-    )
+    audience, (turn, attempt, event, request_id, progress_token, log_level) = claims[:4], claims[4:10]
+    text, tool = (len(claims) > 10 and claims[10]), (claims[11] if len(claims) > 11 else None)
     if audience != (team, agent, caller.type, caller.id):
         raise Rejected("the event id was made for another stream", code="bad_token")
-    call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller, any(text))
+    call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller, text, tool)
     return call, Cursor(attempt, event)

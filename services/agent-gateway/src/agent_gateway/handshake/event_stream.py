@@ -6,6 +6,7 @@ begins and ends the stream, sends the keep-alives and writes the answer, to whic
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ PRIMED_SINCE = "2025-11-25"
 
 _ANSWER = b"event: message"
 
+_LINE_ENDS = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85")
+"""U+2028, U+2029 and U+0085. They end no line of an event stream, but some clients take them for the end of one."""
+
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -45,6 +49,8 @@ class EventStream:
 
     async def __call__(self, message: Message) -> None:
         """Pass on a message of the response."""
+        if message.get("body"):
+            message = {**message, "body": _LINE_ENDS.sub(_escaped, message["body"])}
         if self._answer_id is not None and message.get("body", b"").startswith(_ANSWER):
             message = {**message, "body": b"id: %s\r\n" % self._answer_id.encode() + message["body"]}
             self._answer_id = None
@@ -60,6 +66,10 @@ class EventStream:
     def number_answer(self, answer_id: str | None) -> None:
         """Add an id to the next message of the response, which is the answer."""
         self._answer_id = answer_id
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found[0].decode())
 
 
 def frame_of(message: JsonObject, message_id: str | None) -> bytes:

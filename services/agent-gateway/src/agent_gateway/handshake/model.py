@@ -10,7 +10,10 @@ type JsonRpcId = str | int
 
 @dataclass(frozen=True, slots=True)
 class FollowedCall:
-    """Which turn a handshake-era call became, and which progress, log messages and text its caller wants."""
+    """Which turn a handshake-era call became, and which progress, log messages and text its caller wants.
+
+    `tool` is the name of the tool if it has an output schema, which its answer is checked against.
+    """
 
     ref: TurnRef
     request_id: JsonRpcId
@@ -18,3 +21,4 @@ class FollowedCall:
     log_level: str | None
     caller: Principal
     text: bool = False
+    tool: str | None = None

@@ -10,16 +10,17 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
 
 from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from starlette.requests import ClientDisconnect
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_gateway.answers.refusals import refuse, refuse_caller
+from agent_gateway.answers.refusals import refuse, refuse_caller, refuse_unreadable
 from agent_gateway.caller import identify, principal_of
 from agent_gateway.dedicated_port import is_released
+from agent_gateway.handshake.batch import check_batch, serve_batch
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
 from agent_gateway.http.bodies import Body
@@ -29,12 +30,15 @@ from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.serve_rpc import RpcHttp
 from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
+from agent_gateway.mcp.read_call import check_id, read_posted
 from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_token
 from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import Metrics
 from agent_gateway.rpc.methods import Methods
+from pallas_contracts.bounds import Json
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
+from pallas_jsonrpc.errors import Unreadable
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
@@ -197,49 +201,74 @@ class GatewayHttp:
         """Serve a request whose caller may call the agent; `body` is set if it has been read."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         legacy = _is_legacy(scope)
-        if legacy and body is not None:
-            send = await self._handle_before_sdk(headers, body, principal_of(scope), send)
-            scope[SCOPE_KEY] = send = EventStream(send)
-        elif legacy and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
-            await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
-            return
-        elif legacy and scope["method"] == "GET" and (session := _standing(endpoint, scope)):
+        if scope["method"] == "POST":
+            if body is None:
+                if (body := await self._read(scope, receive, send)) is None:
+                    return
+                receive = replayed(body.whole, receive)
+            await self._serve_posted(endpoint, body, scope, receive, send)
+        elif not legacy:
+            await endpoint.handle(scope, receive, send)
+        elif scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
+            agent = endpoint.agent
+            await self._resumption.serve(agent.definition, agent.misfits, scope, receive, send)
+        elif scope["method"] == "GET" and (session := _standing(endpoint, scope)):
             await endpoint.agent.standing.serve(session, self._security, scope, receive, send)
-            return
-        elif legacy:
+        else:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
+
+    async def _serve_posted(self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what is posted, if it is JSON that means the same to every reader."""
+        legacy = _is_legacy(scope)
+
+        async def serve(message: Json, receive: Receive, send: Send) -> None:
+            try:
+                check_id(message)
+            except Unreadable as error:
+                await refuse_unreadable(send, error)
+            else:
+                await self._serve_message(endpoint, message, dict(scope), receive, send)
+
+        try:
+            posted = await read_posted(body.whole)
+            if legacy and isinstance(posted, list):
+                calls = 1 if principal_of(scope).type == "turn" else None
+                check_batch(posted, Headers(scope=scope), calls=calls)
+        except Unreadable as error:
+            refusal = await self._security.validate_request(Request(scope), is_post=True)
+            await (refusal(scope, receive, send) if refusal is not None else refuse_unreadable(send, error))
             return
-        if body is None and headers.get(_METHOD) == b"tools/call" and scope["method"] == "POST":
-            if (body := await self._read(scope, receive, send)) is None:
-                return
-            receive = replayed(body.whole, receive)
-        if not (body and await self._serve_call(endpoint, body, scope, receive, send, modern=not legacy)):
+        if legacy and isinstance(posted, list):
+            await serve_batch(posted, serve, receive, send)
+        else:
+            await self._serve_message(endpoint, posted, scope, receive, send)
+
+    async def _serve_message(
+        self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve one message, on the gateway's own path if it is a call."""
+        legacy = _is_legacy(scope)
+        if legacy:
+            send = await self._handle_before_sdk(dict(scope["headers"]), message, principal_of(scope), send)
+            scope[SCOPE_KEY] = send = EventStream(send)
+        server, security = endpoint.agent.server, self._security
+        if not await serve_call(server, security, message, scope, receive, send, modern=not legacy):
             await endpoint.handle(scope, receive, send)
 
-    async def _serve_call(
-        self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send, *, modern: bool
-    ) -> bool:
-        """Serve the request if it is a short, well-formed `tools/call`. False: it is the SDK's."""
-        if body.short is None:
-            return False
-        server, security = endpoint.agent.server, self._security
-        return await serve_call(server, security, body.short, scope, receive, send, modern=modern)
-
-    async def _handle_before_sdk(self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send) -> Send:
+    async def _handle_before_sdk(
+        self, headers: dict[bytes, bytes], message: Json, caller: Principal, send: Send
+    ) -> Send:
         """Handle a message before the SDK does: give `initialize` a session, carry out a cancel."""
-        if b'"initialize"' in body.whole:
-            return _with_session(send, body)
-        if b"cancelled" in body.whole:  # with the slash before it escaped or not
-            await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body.message, caller)
+        match message:
+            case {"method": "initialize"}:
+                return _with_session(send)
+            case {"method": "notifications/cancelled", "params": {"requestId": request}}:
+                session = headers.get(SESSION_HEADER.encode(), b"").decode("latin-1")
+                if session:
+                    await self.cancel_call(session_token(session, caller), request_token(request))
+            case _:
+                pass
         return send
-
-    async def _cancel(self, session: str, message: dict[str, Any], caller: Principal) -> None:
-        if not session or message.get("method") != "notifications/cancelled":
-            return
-        params: Any = message.get("params")
-        if isinstance(params, dict) and "requestId" in params:
-            request = request_token(cast("dict[str, Any]", params)["requestId"])
-            await self.cancel_call(session_token(session, caller), request)
 
 
 def _is_legacy(scope: Scope) -> bool:
@@ -259,10 +288,8 @@ def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:
     return body.may_call if body is not None else headers.get(_METHOD, b"tools/call") == b"tools/call"
 
 
-def _with_session(send: Send, body: Body) -> Send:
+def _with_session(send: Send) -> Send:
     """Add a session id to the answer of an `initialize`."""
-    if body.message.get("method") != "initialize":
-        return send
     session = (SESSION_HEADER.encode(), secrets.token_hex(16).encode())
 
     async def sending(message: Message) -> None:

@@ -21,8 +21,9 @@ _OBJECT = {"type": "object"}
 
 
 def tools_of(definition: AgentDefinition) -> list[types.Tool]:
-    """All tools, in the order of the definition, the health tool last."""
-    return [_tool(tool) for tool in (*definition.tools, HEALTH_TOOL)]
+    """All tools, in the order of the definition, the health tool last. No tool of an agent stands for that one."""
+    own = [tool for tool in definition.tools if tool.name != GET_HEALTH]
+    return [_tool(tool) for tool in (*own, HEALTH_TOOL)]
 
 
 def _tool(tool: ToolDefinition) -> types.Tool:

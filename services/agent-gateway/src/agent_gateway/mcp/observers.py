@@ -21,6 +21,7 @@ from agent_gateway.mcp.request import (
     wants_text,
 )
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.turns import LogMessage, TurnRequested
 
 
@@ -59,12 +60,18 @@ def event_stream_of(context: Context) -> EventStream | None:
 
 
 def stream_observer(
-    context: Context, stream: EventStream, platform: Platform, request: TurnRequested, log_level: str | None
+    context: Context,
+    stream: EventStream,
+    platform: Platform,
+    tool: ToolDefinition,
+    request: TurnRequested,
+    log_level: str | None,
 ) -> StreamObserver:
     """Sends on a resumable stream. In a session it also stores the turn, so that the request can be cancelled."""
     ref, token = TurnRef.of(request), (context.meta or {}).get("progress_token")
     assert context.request_id is not None, "a call is a request"
-    call = FollowedCall(ref, context.request_id, token, log_level, request.principal, wants_text(context))
+    checked = tool.name if tool.output_schema is not None else None
+    call = FollowedCall(ref, context.request_id, token, log_level, request.principal, wants_text(context), checked)
     session = session_of(context)
     remember = (
         partial(remember_call, platform.bus, session, request_token(context.request_id), request) if session else None

@@ -1,13 +1,12 @@
-"""Which requests are a well-formed `tools/call`, for which the gateway has a path of its own (`serve_call`).
+"""Which messages are a well-formed `tools/call`, for which the gateway has a path of its own (`serve_call`).
 
-Each check is one of the SDK's. A request that fails one is left to the SDK, which refuses it in its own words.
+Each check is one of the SDK's. A request that fails one is left to the SDK, which refuses it in its own words. Only
+what the SDK reads too loosely is refused here (`read_posted`): it would be lost, or mean something else elsewhere.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-import pydantic_core
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import check_accept_headers
@@ -27,6 +26,11 @@ from mcp_types import (
 )
 from starlette.requests import Request
 
+from pallas_contracts.bounds import Json, JsonObject
+from pallas_jsonrpc.errors import INVALID_REQUEST, Unreadable
+from pallas_jsonrpc.serving import read_requests
+from pallas_jsonrpc.strict_json import read_apart
+
 METHOD = "tools/call"
 
 
@@ -40,32 +44,54 @@ class CallRequest:
     connection: Connection
 
 
-def read_modern(server: Server[Any], request: Request, body: bytes) -> CallRequest | None:
+async def read_posted(body: bytes) -> Json:
+    """The message or the batch that was posted.
+
+    Raises:
+        Unreadable: it is no strict JSON, a batch that is empty or too long, or a request with an id that is none.
+    """
+    value = await read_apart(read_requests, body)
+    check_id(value)
+    return value
+
+
+def check_id(message: Json) -> None:
+    """Check the id of a request.
+
+    Raises:
+        Unreadable: it is neither a string nor a whole number.
+    """
+    if not isinstance(message, dict) or "method" not in message or "id" not in message:
+        return
+    if isinstance(given := message["id"], bool) or not isinstance(given, str | int):
+        raise Unreadable(INVALID_REQUEST, "id must be a string or a whole number")
+
+
+def read_modern(server: Server[Any], request: Request, posted: JsonObject) -> CallRequest | None:
     """The call in a request of the modern era; None when it is not a well-formed one."""
     if not all(check_accept_headers(request)):
         return None
     try:
-        decoded = json.loads(body)
-        message = JSONRPCRequest.model_validate(decoded)
+        message = JSONRPCRequest.model_validate(posted)
         asked = _params(message)
-    except (ValueError, RecursionError):  # pydantic's ValidationError is a ValueError
+    except ValueError:  # pydantic's ValidationError
         return None
     if asked is None or message.params is None or find_duplicated_routing_header(request.headers.items()) is not None:
         return None
-    route = classify_inbound_request(decoded, headers=dict(request.headers))
+    route = classify_inbound_request(posted, headers=dict(request.headers))
     if not isinstance(route, InboundModernRoute) or not _has_param_headers(server, request, asked):
         return None
     connection = Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
     return CallRequest(request, message.id, message.params, connection)
 
 
-def read_handshake(request: Request, body: bytes) -> CallRequest | None:
+def read_handshake(request: Request, posted: JsonObject) -> CallRequest | None:
     """The call in a request of the handshake era; None when it is not a well-formed one."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip()
     if media_type != "application/json" or not all(check_accept_headers(request)):
         return None
     try:
-        message = jsonrpc_message_adapter.validate_python(pydantic_core.from_json(body), by_name=False)
+        message = jsonrpc_message_adapter.validate_python(posted, by_name=False)
         asked = _params(message)
     except ValueError:
         return None

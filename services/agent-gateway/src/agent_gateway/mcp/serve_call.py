@@ -29,6 +29,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent_gateway.mcp.call_response import CallResponse, HandshakeResponse, ModernResponse
 from agent_gateway.mcp.read_call import METHOD, CallRequest, read_handshake, read_modern
+from pallas_contracts.bounds import Json
 from pallas_runtime.http.connected import disconnected, while_connected
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 async def serve_call(
     server: Server[Any],
     security: TransportSecurityMiddleware,
-    body: bytes,
+    posted: Json,
     scope: Scope,
     receive: Receive,
     send: Send,
@@ -45,10 +46,10 @@ async def serve_call(
     modern: bool,
 ) -> bool:
     """Serve the request if it is a well-formed `tools/call`. False: it is not, and nothing was received or sent."""
-    if METHOD.encode() not in body:
+    if not isinstance(posted, dict) or posted.get("method") != METHOD:
         return False
     request = Request(scope)
-    call = read_modern(server, request, body) if modern else read_handshake(request, body)
+    call = read_modern(server, request, posted) if modern else read_handshake(request, posted)
     if call is None:
         return False
     if (refusal := await security.validate_request(request, is_post=True)) is not None:

@@ -5,8 +5,10 @@ they may have cached.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, override
 
 import mcp_types as types
@@ -24,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.caller import principal_of
+from agent_gateway.mcp.answer_schemas import AnswerSchemas
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
 from agent_gateway.mcp.idempotency import CANCEL_META, KEY_META, cancels, idempotency_key
@@ -33,6 +36,7 @@ from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
 from agent_gateway.mcp.resource_changes import ResourceChanges
 from agent_gateway.mcp.standing_stream import StandingStreams
+from agent_gateway.open_streams import OpenStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, find_tool, unusable
@@ -41,11 +45,15 @@ from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import Result, TurnRequested
 from pallas_runtime.telemetry import of_turn
+
+log = logging.getLogger(__name__)
 
 EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, CANCEL_META: {}, TEXT_META: {}}
 """The experimental capabilities: what a `tools/call` may have in its `_meta`."""
+MOST_STREAMS, MOST_OF_A_CALLER = 1024, 64
+"""Streams of changes of one agent that are open at a time: in all, and of one caller."""
 _LIST_MS = 5_000
 _LISTS: tuple[CacheableMethod, ...] = (
     "server/discover",
@@ -66,10 +74,11 @@ class AgentServer:
 
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
-        self._schemas = ToolSchemas(self._key)
+        self._schemas, self._answers = ToolSchemas(self._key), AnswerSchemas(self._key)
         self.resources = ResourceChanges(self._tell_updated)
-        self._listening = Listening(self._changes, self.resources, self._readable)
-        self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, self.resources)
+        streams = OpenStreams("streams of changes of this agent", MOST_STREAMS, MOST_OF_A_CALLER)
+        self._listening = Listening(self._changes, streams, self.resources, self._readable)
+        self.standing = StandingStreams(self._key, self.platform.sessions, self._changes, streams, self.resources)
         self.server = self._make_server()
 
     def _make_server(self) -> Server[Any]:
@@ -116,7 +125,7 @@ class AgentServer:
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
         before, self.definition = self.definition, definition
-        self._schemas = ToolSchemas(self._key)
+        self._schemas, self._answers = ToolSchemas(self._key), AnswerSchemas(self._key)
         if before.tools != definition.tools:
             await self._changes.publish(ToolsListChanged())
         if before.prompts != definition.prompts:
@@ -175,14 +184,14 @@ class AgentServer:
     async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> WireResult:
         """Subscribe a session to a resource that its caller can read."""
         await self._read(context, "resources/read", types.ReadResourceRequestParams(uri=params.uri))
-        return await self._set_in_session(
-            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=True)
-        )
+        return await self._subscribe_session(context, params.uri, wanted=True)
 
     async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> WireResult:
-        return await self._set_in_session(
-            context, lambda session: self.platform.sessions.subscribe(session, self._key, params.uri, wanted=False)
-        )
+        return await self._subscribe_session(context, params.uri, wanted=False)
+
+    async def _subscribe_session(self, context: Context, uri: str, *, wanted: bool) -> WireResult:
+        change = partial(self.platform.sessions.subscribe, agent=self._key, uri=uri, wanted=wanted)
+        return await self._set_in_session(context, change)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> WireResult:
         return await self._read(context, "completion/complete", params)
@@ -225,7 +234,7 @@ class AgentServer:
         call = call_of(context, params, key, self._log_level(context))
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
         with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
-            return await self._execute(context, request, cancelling=cancelling)
+            return await self._execute(context, tool, request, cancelling=cancelling)
 
     async def check(self, name: str, arguments: JsonObject) -> tuple[ToolDefinition, JsonObject] | Refusal:
         """The tool of that name (or alias), and arguments that fit it.
@@ -239,7 +248,18 @@ class AgentServer:
         checked = await self._schemas.check(tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
-    async def _execute(self, context: Context, request: TurnRequested, *, cancelling: bool) -> WireResult:
+    async def misfits(self, tool_name: str | None, end: TurnEnd) -> list[str]:
+        """What in the answer of a turn does not fit the output schema of its tool."""
+        tool = self.definition.tool(tool_name) if tool_name is not None else None
+        if tool is None or not isinstance(end.answer, Result):
+            return []
+        if faults := await self._answers.misfits(tool, end.answer):
+            log.warning("an answer does not fit its schema", extra={"tool": tool_name, "reason": "; ".join(faults)})
+        return faults
+
+    async def _execute(
+        self, context: Context, tool: ToolDefinition, request: TurnRequested, *, cancelling: bool
+    ) -> WireResult:
         """Make the turn and follow it to its end, on a stream that can be resumed where there is one; or cancel it."""
         level, limits = self._log_level(context), self.definition.limits
         stream = event_stream_of(context)
@@ -249,22 +269,23 @@ class AgentServer:
             observer = progress_observer(context, self.definition.agent, level)
             end = await self.platform.calls.call(request, limits, observer)
         else:
-            observer = stream_observer(context, stream, self.platform, request, level)
+            observer = stream_observer(context, stream, self.platform, tool, request, level)
             end = await self.platform.calls.call(request, limits, observer)
             if isinstance(end, TurnEnd):
                 stream.number_answer(observer.id_at(end.cursor))
-        return refused(end) if isinstance(end, Refusal) else result_of(end, modern=is_modern(context))
+        if isinstance(end, Refusal):
+            return refused(end)
+        return result_of(end, modern=is_modern(context), faults=await self.misfits(tool.name, end))
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> WireResult:
-        level = params.level
-        return await self._set_in_session(context, lambda session: self.platform.sessions.set_log_level(session, level))
+        return await self._set_in_session(context, partial(self.platform.sessions.set_log_level, level=params.level))
 
-    async def _set_in_session(self, context: Context, change: Callable[[str], Awaitable[None]]) -> WireResult:
+    async def _set_in_session(self, context: Context, change: Callable[[str, str], Awaitable[None]]) -> WireResult:
         if (session := session_of(context)) is None:
             message = f"{context.method} needs the {SESSION_HEADER} of initialize."
             raise MCPError(code=types.INVALID_REQUEST, message=message)
         try:
-            await change(session)
+            await change(session, principal_of(scope_of(context)).token)
         except PallasError as error:
             code = types.INVALID_PARAMS if isinstance(error, Rejected) else types.INTERNAL_ERROR
             raise MCPError(code=code, message=error.message, data={"code": error.code}) from error

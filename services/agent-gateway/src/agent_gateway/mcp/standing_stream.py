@@ -17,13 +17,12 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from agent_gateway.answers.refusals import refuse
+from agent_gateway.caller import principal_of
 from agent_gateway.handshake.event_stream import Write, frame_of
 from agent_gateway.handshake.sessions import Sessions
 from agent_gateway.mcp.resource_changes import ResourceChanges
+from agent_gateway.open_streams import OpenStreams
 from pallas_contracts.errors import PallasError
-
-MOST_STREAMS = 1024
-"""Streams of one agent that are open at a time."""
 
 _KEEP_SECONDS = 3600.0
 """Seconds after which a session with a stream is written again, so that it does not expire."""
@@ -47,6 +46,7 @@ class StandingStreams:
     agent: str
     sessions: Sessions
     bus: InMemorySubscriptionBus
+    streams: OpenStreams
     changes: ResourceChanges
     _open: set[_Stream] = field(default_factory=set[_Stream])
 
@@ -61,9 +61,14 @@ class StandingStreams:
         if not check_accept_headers(request)[1]:
             await refuse(send, 406, "Not Acceptable: a stream needs Accept: text/event-stream.")
             return
-        if len(self._open) >= MOST_STREAMS:
-            await refuse(send, 503, "Too many streams of this agent are open.", ((b"retry-after", b"5"),))
+        caller = principal_of(scope)
+        if (full := self.streams.full(caller)) is not None:
+            await refuse(send, 503, full, ((b"retry-after", b"5"),))
             return
+        with self.streams.opened(caller):
+            await self._serve(session, scope, receive, send)
+
+    async def _serve(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
         writer, reader = anyio.create_memory_object_stream[bytes](0)
         stream = _Stream()
 

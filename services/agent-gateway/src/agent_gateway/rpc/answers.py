@@ -1,6 +1,6 @@
 """What a caller of `agent.execute` gets: a result or an error, with `meta` beside it (sections 3.1 and 6)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_gateway.rpc.read_execution import Execution
@@ -68,21 +68,25 @@ class Answers:
         data = {name: value for name, value in (known | facts).items() if value is not None}
         return RpcError(code, message, data, meta=self._meta("error", _milliseconds(outcome), outcome))
 
-    def end(self, end: TurnEnd, tool: ToolDefinition) -> Answer:
-        """The answer for a turn that ended.
+    def end(self, end: TurnEnd, tool: ToolDefinition, misfits: Sequence[str] = ()) -> Answer:
+        """The answer for a turn that ended; `misfits`: what in it does not fit the output schema of the tool.
 
         Raises:
             RpcError: it did not succeed.
         """
         outcome = end.outcome
         match end.answer:
+            case Result() as answer if misfits:
+                message = f"The agent's answer is not valid: {'; '.join(misfits)}."
+                facts: JsonObject = {"code": "invalid_answer", "retryable": False, "result": _result(answer, tool)}
+                raise self.error(AGENT_ERROR, message, facts, outcome)
             case Result(is_error=False) as answer:
                 return self.succeed(_result(answer, tool), _milliseconds(outcome), outcome)
             case Result() as answer:
                 raise self._tool_error(answer, outcome)
             case InputRequired() as answer:
                 message = "The function asks for input, which only an MCP client can give."
-                facts: JsonObject = {"code": "input_required", "requests": answer.input_requests}
+                facts = {"code": "input_required", "requests": answer.input_requests}
                 raise self.error(AGENT_ERROR, message, facts, outcome)
             case Fault(protocol_code=int(code), message=message, data=data):
                 raise self._own_error(code, message, data, outcome)
@@ -145,7 +149,7 @@ def _result(answer: Result, tool: ToolDefinition) -> Json:
 
 
 def _texts(answer: Result) -> list[str]:
-    return [block["text"] for block in answer.content if block.get("type") == "text"]
+    return [block["text"] for block in answer.content if isinstance(block.get("text"), str)]
 
 
 def _milliseconds(outcome: TurnOutcome | None) -> int:

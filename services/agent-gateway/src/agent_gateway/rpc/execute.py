@@ -73,7 +73,7 @@ class Execute:
             end = await self._follow(turn, server.definition.limits, asked, answers)
         if isinstance(end, Refusal):
             raise answers.refusal(end)
-        return answers.end(end, tool)
+        return answers.end(end, tool, await server.misfits(tool.name, end))
 
     def _find(self, asked: Execution, answers: Answers) -> AgentServer:
         try:

@@ -6,7 +6,7 @@ agent has been probed once, so a restart of the monitor does not change what cal
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from health_monitor.broker.publications import Publications
 from health_monitor.broker.turn_queue import TurnQueue
@@ -20,7 +20,7 @@ from pallas_contracts.agents import AgentDefinition, WorkerPresence
 from pallas_contracts.errors import NotFound, Rejected, Unavailable
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.message import utc_now
-from pallas_schemas.schema import check_definition
+from pallas_schemas.schema import check_answers, check_definition
 
 ON_DEMAND = 0.7
 """Seconds that a check on demand waits for probes; the caller's timeout is 0.9 s."""
@@ -44,6 +44,7 @@ class Monitor:
     _served: set[str] = field(default_factory=set[str])
     _idle_since: dict[str, float] = field(default_factory=dict[str, float])
     _unchecked: set[str] = field(default_factory=set[str])
+    _unchecked_answers: dict[str, str | None] = field(default_factory=dict[str, str | None])
     _judged: set[str] = field(default_factory=set[str])
     _publishing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
@@ -132,6 +133,7 @@ class Monitor:
                 continue
             try:
                 await check_definition(definition)
+                self._unchecked_answers[key] = await _why_unchecked(definition)
             except Rejected as error:
                 if self._agents.get(key) is definition:
                     self._agents[key] = definition.model_copy(update={"unusable": error.message})
@@ -186,6 +188,8 @@ class Monitor:
             waited=None if key in self._served else await self._waited(definition),
         )
         verdict = fold(definition, needs, evidence, slow=self.slow)
+        if verdict.status == "ok" and (reason := self._unchecked_answers.get(key)):
+            verdict = replace(verdict, status="degraded", message=reason)
         used = (self.probes.results.get(target.key) for target in self._targets([needs]))
         health = AgentHealth(
             team=definition.team,
@@ -213,11 +217,21 @@ class Monitor:
         keys = {it.key for need in needs.values() for it in need.servers}
         keys |= {model_key(it) for need in needs.values() for it in need.models}
         for gone in self._judged - agents:
+            self._unchecked_answers.pop(gone, None)
             team, _, agent = gone.partition(".")
             self.metrics.forget_agent(team, agent)
         self._judged &= agents
         self.probes.keep(keys)
         await self.publications.keep(agents, keys)
+
+
+async def _why_unchecked(definition: AgentDefinition) -> str | None:
+    """Why answers of an agent are not checked against the schemas that it promises; None: they are."""
+    try:
+        await check_answers(definition)
+    except Rejected as error:
+        return f"its answers are not checked: {error.message}"
+    return None
 
 
 def _hosting(presence: WorkerPresence) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
 """Probes a downstream MCP server: `initialize`, then `DELETE` of the session if there is one.
 
-A server that supports only the stateless revision 2026-07-28 refuses `initialize`; it gets `server/discover`.
+A server that supports only the stateless revision 2026-07-28 refuses `initialize`; it gets `server/discover`. A server
+that answers too late has made a session all the same, so its answer is awaited, for a while, to end that, too.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ _ID = 1
 _LARGEST_ANSWER = 1024 * 1024
 _LINGER = 0.2
 """Seconds in which a server may end its stream; some log an error when the client closes it."""
+_LATE = 30.0
+"""Seconds in which an answer that comes after the end of the probe is still awaited."""
 _REFUSALS = frozenset({-32022, -32020, -32602, -32601, -32600})
 """Errors of a server that does not support the handshake; -32022 is the specified one."""
 
@@ -54,7 +57,6 @@ class _Reply:
     """`message` is the JSON-RPC answer, None when there was none."""
 
     status: int
-    session: str | None
     message: JsonObject | None
 
     @property
@@ -84,40 +86,58 @@ class McpProbe:
 
     http: httpx.AsyncClient
     timeout: float
+    _exchanges: set[asyncio.Task[str | None]] = field(default_factory=set["asyncio.Task[str | None]"])
     _deletes: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     async def probe(self, server: HttpServer) -> str | None:
         """Return None when the server answers, else why not. The session is ended in the background."""
-        return await reason_of(self._exchange(server), self.timeout)
+        exchange = asyncio.create_task(self._exchange(server))
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._exchanged)
+        return await reason_of(asyncio.shield(exchange), self.timeout)
 
     async def close(self) -> None:
         """Wait until the sessions are deleted."""
+        if self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=self.timeout)
+        for exchange in self._exchanges:
+            exchange.cancel()
+        await asyncio.gather(*self._exchanges, return_exceptions=True)
         await asyncio.gather(*self._deletes)
 
+    def _exchanged(self, exchange: asyncio.Task[str | None]) -> None:
+        self._exchanges.discard(exchange)
+        if not exchange.cancelled():
+            exchange.exception()  # the probe has told it, or has ended before
+
     async def _exchange(self, server: HttpServer) -> str | None:
-        reply = await self._post(server, _INITIALIZE, {})
-        if reply.session is not None:
-            self._start_delete(server, reply)
-        if reply.knows_no_handshake:
-            headers = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "server/discover"}
-            reply = await self._post(server, _DISCOVER, headers)
+        async with asyncio.timeout(_LATE):
+            reply = await self._post(server, _INITIALIZE, {})
+            if reply.knows_no_handshake:
+                headers = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "server/discover"}
+                reply = await self._post(server, _DISCOVER, headers)
         return None if reply.succeeded else reply.reason
 
     async def _post(self, server: HttpServer, body: JsonObject, headers: Mapping[str, str]) -> _Reply:
-        url = server.url.get_secret_value()
-        async with self.http.stream("POST", url, json=body, headers=_headers(server, headers)) as response:
-            message = await _answer(response)
-            return _Reply(response.status_code, response.headers.get(SESSION), message)
+        url, sent = server.url.get_secret_value(), _headers(server, headers)
+        async with self.http.stream("POST", url, json=body, headers=sent, timeout=_LATE) as response:
+            message: JsonObject | None = None
+            try:
+                message = await _answer(response)
+            finally:
+                if (session := response.headers.get(SESSION)) is not None:
+                    self._start_delete(server, session, message)
+            return _Reply(response.status_code, message)
 
-    def _start_delete(self, server: HttpServer, reply: _Reply) -> None:
-        task = asyncio.create_task(self._delete(server, reply))
+    def _start_delete(self, server: HttpServer, session: str, message: JsonObject | None) -> None:
+        task = asyncio.create_task(self._delete(server, session, message))
         self._deletes.add(task)
         task.add_done_callback(self._deletes.discard)
 
-    async def _delete(self, server: HttpServer, reply: _Reply) -> None:
-        result: Any = (reply.message or {}).get("result")
+    async def _delete(self, server: HttpServer, session: str, message: JsonObject | None) -> None:
+        result: Any = (message or {}).get("result")
         version: Any = cast("JsonObject", result).get("protocolVersion") if isinstance(result, dict) else None
-        protocol = {SESSION: reply.session or "", "MCP-Protocol-Version": str(version or HANDSHAKE_VERSION)}
+        protocol = {SESSION: session, "MCP-Protocol-Version": str(version or HANDSHAKE_VERSION)}
 
         async def delete() -> None:
             await self.http.delete(server.url.get_secret_value(), headers=_headers(server, protocol))

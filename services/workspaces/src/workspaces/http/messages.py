@@ -23,7 +23,8 @@ def _storable(value: str) -> str:
 
 
 type Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_storable)]
-type Value = str | bool | int | float | list[str] | None
+type Number = Annotated[float, Field(allow_inf_nan=False)]
+type Value = Text | bool | int | Number | list[Text] | None
 """What MCP allows as the value of a field."""
 type Id = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 
@@ -81,7 +82,7 @@ class Answer(Body):
     """The answer to an agent's question. With `question_id` it is refused if another question is asked by now."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Value] | None = None
+    content: dict[Text, Value] | None = None
     question_id: Annotated[str, Field(max_length=200)] | None = None
 
 

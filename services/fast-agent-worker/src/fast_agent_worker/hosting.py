@@ -107,6 +107,10 @@ class _Host:
                     found[server.key()] = found.get(server.key()) or error
         return found
 
+    def lacks(self) -> dict[str, str]:
+        """Nothing that the health monitor does not see by itself."""
+        return {}
+
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
         if self.settings.own_agents == "same-turn":

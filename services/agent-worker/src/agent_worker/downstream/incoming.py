@@ -1,0 +1,114 @@
+"""What comes from a downstream server, made usable before the SDK reads it.
+
+The SDK drops a whole answer for one fault in it. Here a tool that is not one of MCP is left out, and a block of a
+result, which may have cost something, becomes text.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Self, cast, get_args
+
+from mcp.shared.message import SessionMessage
+from mcp_types import ContentBlock, JSONRPCResponse, Tool, jsonrpc_message_adapter
+from mcp_types.methods import SERVER_RESULTS
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+from pydantic import TypeAdapter, ValidationError
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.bounds import reason_of
+from pallas_contracts.valid import valid_json
+
+type LeftOut = Callable[[str, str], None]
+"""Called with the name of a tool that is left out, and why."""
+
+_LONGEST_BLOCK = 2_000
+
+
+def _tools_of(version: str) -> TypeAdapter[Any]:
+    listed: Any = SERVER_RESULTS["tools/list", version]
+    return TypeAdapter(get_args(listed.model_fields["tools"].annotation)[0])
+
+
+_BLOCK = TypeAdapter[ContentBlock](ContentBlock)
+_HANDSHAKE_TOOL, _MODERN_TOOL = _tools_of(LATEST_HANDSHAKE_VERSION), _tools_of(LATEST_MODERN_VERSION)
+
+
+class Incoming:
+    """The read stream of a transport. `on_end` is called when it ends: no further request would be answered."""
+
+    def __init__(self, inner: Any, on_end: Callable[[], None], left_out: LeftOut) -> None:
+        self._inner = inner
+        self._on_end = on_end
+        self._left_out = left_out
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was sent, as the SDK asks for it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        return self._usable(await self._inner.receive())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return self._usable(await self._inner.__anext__())
+        except BaseException:
+            self._on_end()
+            raise
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _usable(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        item = _read_again(item) if isinstance(item, ValidationError) else item
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            result = item.message.result
+            if isinstance(tools := result.get("tools"), list):
+                tool = _MODERN_TOOL if "resultType" in result else _HANDSHAKE_TOOL
+                result["tools"] = [each for each in cast("list[Any]", tools) if self._is_usable(tool, each)]
+            if isinstance(blocks := result.get("content"), list):
+                result["content"] = [_block(each) for each in cast("list[Any]", blocks)]
+        return item
+
+    def _is_usable(self, adapter: TypeAdapter[Any], tool: Any) -> bool:
+        match tool:
+            case {"inputSchema": {**schema}} if "type" not in schema:
+                tool["inputSchema"] = {"type": "object"} | schema  # arguments are always an object
+            case _:
+                pass
+        try:
+            adapter.validate_python(tool, by_name=False)
+            Tool.model_validate(tool, by_name=False)
+        except ValidationError as error:
+            name: Any = cast("JsonObject", tool).get("name") if isinstance(tool, dict) else None
+            self._left_out(name if isinstance(name, str) and name else "a tool without a name", reason_of(error))
+            return False
+        return True
+
+
+def _read_again(error: ValidationError) -> SessionMessage | Exception:
+    """A line that the SDK could not read for half of a surrogate pair in it; the error for any other."""
+    try:
+        whole = valid_json(json.loads(error.errors()[0]["input"]))
+        return SessionMessage(jsonrpc_message_adapter.validate_python(whole, by_name=False))
+    except (TypeError, ValueError, RecursionError):
+        return error
+
+
+def _block(block: Any) -> Any:
+    try:
+        _BLOCK.validate_python(block, by_name=False)
+    except ValidationError:
+        return {"type": "text", "text": json.dumps(block, ensure_ascii=False)[:_LONGEST_BLOCK]}
+    return block

@@ -42,10 +42,13 @@ BAD_TOOLS: list[Json] = [
     {"name": "bad", "inputSchema": {"type": "string"}},
     {"name": "bad", "inputSchema": {"type": "object"}, "icons": [{"mimeType": "image/png"}]},
     {"inputSchema": {"type": "object"}},
+    {**ECHO, "name": "n" * 300},
 ]
 
 
-@pytest.mark.parametrize("bad", BAD_TOOLS, ids=["no schema", "no object", "an icon without address", "no name"])
+@pytest.mark.parametrize(
+    "bad", BAD_TOOLS, ids=["no schema", "no object", "an icon without address", "no name", "a long name"]
+)
 async def test_a_tool_that_cannot_be_used_is_left_out_by_name_and_the_others_stay(
     team: HostedTeam, odd: OddMcp, bad: Json
 ) -> None:
@@ -53,7 +56,7 @@ async def test_a_tool_that_cannot_be_used_is_left_out_by_name_and_the_others_sta
     assert await ask(team, CALL) == "echo: x"
     lacks = team.shared.lacks()
     assert set(lacks) == {"harper", "above"}
-    assert f"odd has tools that cannot be used: {bad.get('name', 'a tool without a name')} (" in lacks["harper"]
+    assert f"odd has tools that cannot be used: {bad.get('name', 'a tool without a name')[:256]} (" in lacks["harper"]
 
 
 @pytest.mark.parametrize("schema", [{}, {"anyOf": [{"type": "object"}]}])

@@ -25,6 +25,7 @@ from pallas_executor.agent_runtime import (
 )
 from pallas_executor.boundary import Boundary
 from pallas_executor.journal import Journal
+from pallas_executor.paced_events import PacedEvents
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ async def _run(
     seconds = hosted.definition.limits.turn_timeout
     limit = asyncio.timeout(seconds - journal.elapsed)
     ends = asyncio.get_running_loop().time() + seconds - journal.elapsed
+    events = PacedEvents(writer)
     try:
         async with limit:
             whole = await _whole(writer.bus, request)
@@ -62,7 +64,7 @@ async def _run(
                 return whole
             remaining = ends - asyncio.get_running_loop().time()
             turn = _turn(whole, writer.attempt, remaining, journal, boundary)
-            return valid_outcome(await hosted.runtime.run_turn(turn, writer))
+            return valid_outcome(await hosted.runtime.run_turn(turn, events))
     except TimeoutError:
         if not limit.expired():
             log.exception("the runtime failed")
@@ -73,6 +75,8 @@ async def _run(
     except Exception:  # a runtime's bug must end the turn, not the worker
         log.exception("the runtime failed")
         return Failed("internal", _INTERNAL)
+    finally:
+        events.end()
 
 
 def valid_outcome(outcome: Outcome) -> Outcome:

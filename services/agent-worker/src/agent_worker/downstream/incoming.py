@@ -22,6 +22,7 @@ type LeftOut = Callable[[str, str], None]
 """Called with the name of a tool that is left out, and why."""
 
 _LONGEST_BLOCK = 2_000
+_LONGEST_NAME = 256
 
 
 def _tools_of(version: str) -> TypeAdapter[Any]:
@@ -89,10 +90,14 @@ class Incoming:
                 pass
         try:
             adapter.validate_python(tool, by_name=False)
-            Tool.model_validate(tool, by_name=False)
+            usable = Tool.model_validate(tool, by_name=False)
         except ValidationError as error:
             name: Any = cast("JsonObject", tool).get("name") if isinstance(tool, dict) else None
-            self._left_out(name if isinstance(name, str) and name else "a tool without a name", reason_of(error))
+            named = isinstance(name, str) and name
+            self._left_out(name[:_LONGEST_NAME] if named else "a tool without a name", reason_of(error))
+            return False
+        if len(usable.name) > _LONGEST_NAME:
+            self._left_out(usable.name[:_LONGEST_NAME], "name: it is too long")
             return False
         return True
 

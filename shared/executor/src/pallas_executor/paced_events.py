@@ -34,7 +34,7 @@ BURST, PER_SECOND = 30.0, 5.0
 """Reports of a call that may come at once, and how many more in a second."""
 
 ALLOWANCE = 1024 * 1024
-"""Bytes of all reports and log messages of an attempt. Later reports have no text, and later log messages are left out."""
+"""Bytes of all reports and log messages of an attempt. Later reports have no text; later log messages are left out."""
 
 LAST_PAUSE = 30.0
 """Seconds between two reports of a call when the allowance is used up."""

@@ -57,6 +57,7 @@ class DownstreamServer:
         self._connection = Connection(config, name, self._connected, self._forget_tools, self._leave_out)
         self._tools: list[Tool] | None = None
         self._left_out: dict[str, str] = {}
+        self._leaving_out: dict[str, str] = {}
         self._cut = 0
         self._stale = True
         self._listing: asyncio.Task[None] | None = None
@@ -196,11 +197,12 @@ class DownstreamServer:
         while True:
             client, exchange = await self._connection.get(), Exchange()
             current.set(exchange)
-            self._stale, self._left_out = False, {}
+            self._stale, self._leaving_out = False, {}
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT):
                     listed = await list_tools(client.session)
                 self._cut = len(listed) if len(listed) >= MOST_TOOLS else 0
+                self._left_out = self._leaving_out
                 return list({tool.name: tool for tool in listed}.values())
             except Exception as error:  # the SDK raises many kinds here; all mean that there is no list
                 if isinstance(error, MCPError) and self._renew(client, error, exchange) and again:
@@ -213,7 +215,7 @@ class DownstreamServer:
     def _leave_out(self, tool: str, why: str) -> None:
         if tool not in self._left_out:
             log.warning("tool left out", extra={"server": self.name, "tool": tool, "reason": why})
-        self._left_out[tool] = why
+        self._leaving_out[tool] = why
 
     def _connected(self) -> None:
         """List the tools, so that what is wrong with them is known before a turn needs them."""

@@ -145,6 +145,8 @@ class DownstreamServer:
                 if self._renew(client, error, exchange) and again:
                     again = False
                     continue
+                if exchange.fault is not None and not exchange.fault.lost:
+                    raise exchange.fault from error  # it has answered, and the answer cannot be taken
                 if exchange.fault is None and not _NO_ANSWER.match(error.message):
                     raise
                 raise Unavailable(f"{self.name!r} did not answer the call", code="unreachable") from error

@@ -22,6 +22,14 @@ NANOS = 1_000_000_000
 MOST_TOKENS = 10**15
 MOST_MONEY = 1_000_000_000
 
+
+def whole_tokens(count: object) -> int:
+    """A number of tokens that a provider has reported: some report fractions, or what is no number."""
+    if not isinstance(count, int | float) or not count > 0:
+        return 0
+    return MOST_TOKENS if count >= MOST_TOKENS else round(count)
+
+
 type Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 type Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 type Money = Annotated[float, Field(ge=0, le=MOST_MONEY, allow_inf_nan=False)]

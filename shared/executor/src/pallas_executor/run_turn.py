@@ -100,7 +100,7 @@ def _valid[Event: Result | InputRequired](event: Event, fields: tuple[str, ...])
     for name in fields:
         value = getattr(event, name)
         try:
-            valid = _valid_value(value)
+            valid = valid_value(value)
         except ValueError as error:
             raise ValueError(f"{name!r} is no JSON: {error}") from error
         if valid is not value:
@@ -110,13 +110,17 @@ def _valid[Event: Result | InputRequired](event: Event, fields: tuple[str, ...])
 
 def _valid_or_none(data: Any) -> Any:
     try:
-        return _valid_value(data)
+        return valid_value(data)
     except ValueError:
         return None
 
 
-def _valid_value(value: Any) -> Any:
-    """The value with valid texts. Nearly every value is valid already, which is found out the fastest way."""
+def valid_value(value: Any) -> Any:
+    """The value with valid texts. Nearly every value is valid already, which is found out the fastest way.
+
+    Raises:
+        ValueError: JSON cannot hold it.
+    """
     inside = [[[[value]]]]  # readers count the levels of the message around it
     try:
         from_json(to_json(inside, inf_nan_mode="constants"), allow_inf_nan=False)

@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart
 from pydantic_ai.usage import RequestUsage
 from pydantic_core import PydanticSerializationError
 
-from pallas_contracts.costs import MOST_TOKENS
+from pallas_contracts.costs import whole_tokens
 from pallas_contracts.valid import valid_json
 
 _RESPONSE = TypeAdapter(ModelResponse)
@@ -47,18 +47,11 @@ def _possible(usage: RequestUsage) -> RequestUsage:
     usage = copy(usage)
     for name, tokens in list(vars(usage).items()):
         if name.endswith("_tokens"):
-            setattr(usage, name, _whole(tokens))
-    usage.details = {name: _whole(tokens) for name, tokens in usage.details.items()}
+            setattr(usage, name, whole_tokens(tokens))
+    usage.details = {name: whole_tokens(tokens) for name, tokens in usage.details.items()}
     for part, of in _WITHIN.items():
         setattr(usage, part, min(getattr(usage, part), getattr(usage, of)))
     return usage
-
-
-def _whole(tokens: object) -> int:
-    """A number of tokens: providers report fractions, and what is none."""
-    if not isinstance(tokens, int | float) or not tokens > 0:
-        return 0
-    return MOST_TOKENS if tokens >= MOST_TOKENS else round(tokens)
 
 
 def _distinct(parts: Sequence[ModelResponsePart]) -> list[ModelResponsePart]:

@@ -148,6 +148,10 @@ ANSWERS: dict[str, tuple[Json, str]] = {
     "an output schema that cannot be resolved": (text("done", structuredContent={"r": "x"}), "done"),
     "structured content that does not fit": (text("done", structuredContent={"r": 1}), "done"),
     "no structured content": (text("done"), "done"),
+    "halves of characters": (
+        text("\ud83d \\ud83d 😀 " + "\ude00" * 100_000),
+        "\ufffd \\ud83d 😀 " + "\ufffd" * 100_000,
+    ),
 }
 
 

@@ -5,9 +5,11 @@ result, which may have cost something, becomes text.
 """
 
 import json
-from collections.abc import Callable
-from typing import Any, Self, cast, get_args
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, Self, cast, get_args, override
 
+import httpx2
 from mcp.shared.message import SessionMessage
 from mcp_types import ContentBlock, JSONRPCResponse, Tool, jsonrpc_message_adapter
 from mcp_types.methods import SERVER_RESULTS
@@ -28,6 +30,51 @@ _LONGEST_NAME = 256
 def _tools_of(version: str) -> TypeAdapter[Any]:
     listed: Any = SERVER_RESULTS["tools/list", version]
     return TypeAdapter(get_args(listed.model_fields["tools"].annotation)[0])
+
+
+_HALF = re.compile(rb"(?<!\\)((?:\\\\)*)(?:(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..)", re.DOTALL)
+"""An escaped pair of surrogates, or half of one; an even number of backslashes before it escapes itself."""
+_OPEN = re.compile(rb"(?:\\u[dD][89abAB]..)?(?:\\(?:u.{0,3})?)?\Z", re.DOTALL)
+"""At the end of a part: the first half of a pair, an escape that goes on in the next part, or both."""
+_PAIR, _HELD = 12, 64
+
+
+class ValidBody(httpx2.AsyncByteStream):
+    """A body of JSON in which halves of surrogate pairs are replaced: many servers cut texts inside of characters."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    @override
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
+        held = b""
+        async for part in self._inner:
+            data = held + part
+            end = _end_of_escapes(data)
+            held = data[end:]
+            if end:
+                yield _joined(data[:end])
+        if held:
+            yield _joined(held)
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _end_of_escapes(data: bytes) -> int:
+    """Up to where no escape goes on in the next part."""
+    found = _OPEN.search(data, max(0, len(data) - _PAIR))
+    if found is None or not found[0]:
+        return len(data)
+    return max(len(data[: found.start()].rstrip(b"\\")), len(data) - _HELD)
+
+
+def _joined(data: bytes) -> bytes:
+    return _HALF.sub(lambda found: found[0] if found[2] else found[1] + rb"\ufffd", data)
 
 
 _BLOCK = TypeAdapter[ContentBlock](ContentBlock)

@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry import propagate
 
-from agent_worker.downstream.incoming import Incoming, LeftOut
+from agent_worker.downstream.incoming import Incoming, LeftOut, ValidBody
 from pallas_mcp_calls.exchange import LARGEST_ANSWER
 from pallas_mcp_calls.http import open_transport as open_http
 from pallas_mcp_calls.sessions import BoundedTransport, silence_sdk
@@ -45,14 +45,17 @@ async def open_transport(
 
 
 class _Traced(BoundedTransport):
-    """Sends the trace context with each request."""
+    """Sends the trace context with each request, and makes answers valid."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         propagate.inject(request.headers)
         if request.method == "DELETE":
             request.extensions["timeout"] = _END_TIMEOUT
-        return await super().handle_async_request(request)
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = ValidBody(response.stream)
+        return response
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any
 
 type Json = dict[str, Any]
 
@@ -71,7 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        server = cast(OddMcp, self.server)
+        server = self.server
+        assert isinstance(server, OddMcp)
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         method, session = message["method"], self.headers.get("mcp-session-id")
         server.asked.append(method)

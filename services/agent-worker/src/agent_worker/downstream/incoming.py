@@ -7,7 +7,7 @@ result, which may have cost something, becomes text.
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Any, Self, cast, get_args, override
+from typing import Any, Self, get_args, override
 
 import httpx2
 from mcp.shared.message import SessionMessage
@@ -16,7 +16,6 @@ from mcp_types.methods import SERVER_RESULTS
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import TypeAdapter, ValidationError
 
-from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.valid import valid_json
 
@@ -122,14 +121,23 @@ class Incoming:
         item = _read_again(item) if isinstance(item, ValidationError) else item
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
-            if isinstance(tools := result.get("tools"), list):
-                tool = _MODERN_TOOL if "resultType" in result else _HANDSHAKE_TOOL
-                result["tools"] = [each for each in cast("list[Any]", tools) if self._is_usable(tool, each)]
-            if isinstance(blocks := result.get("content"), list):
-                result["content"] = [_block(each) for each in cast("list[Any]", blocks)]
+            match result:
+                case {"tools": [*tools]}:
+                    tool = _MODERN_TOOL if "resultType" in result else _HANDSHAKE_TOOL
+                    result["tools"] = [each for each in tools if self._is_usable(tool, each)]
+                case {"content": [*blocks]}:
+                    result["content"] = [_block(each) for each in blocks]
+                case _:
+                    pass
         return item
 
     def _is_usable(self, adapter: TypeAdapter[Any], tool: Any) -> bool:
+        name = "a tool without a name"
+        match tool:
+            case {"name": str(given)} if given:
+                name = given[:_LONGEST_NAME]
+            case _:
+                pass
         match tool:
             case {"inputSchema": {**schema}} if "type" not in schema:
                 tool["inputSchema"] = {"type": "object"} | schema  # arguments are always an object
@@ -137,16 +145,12 @@ class Incoming:
                 pass
         try:
             adapter.validate_python(tool, by_name=False)
-            usable = Tool.model_validate(tool, by_name=False)
+            if len(Tool.model_validate(tool, by_name=False).name) <= _LONGEST_NAME:
+                return True
+            self._left_out(name, "name: it is too long")
         except ValidationError as error:
-            name: Any = cast("JsonObject", tool).get("name") if isinstance(tool, dict) else None
-            named = isinstance(name, str) and name
-            self._left_out(name[:_LONGEST_NAME] if named else "a tool without a name", reason_of(error))
-            return False
-        if len(usable.name) > _LONGEST_NAME:
-            self._left_out(usable.name[:_LONGEST_NAME], "name: it is too long")
-            return False
-        return True
+            self._left_out(name, reason_of(error))
+        return False
 
 
 def _read_again(error: ValidationError) -> SessionMessage | Exception:

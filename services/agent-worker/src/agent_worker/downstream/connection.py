@@ -43,7 +43,7 @@ _REASONS = {
 
 
 class Connection:
-    """The connection to one server.
+    """The connection to one server. `error` is what is wrong with it, and `tried` whether an attempt has ended.
 
     `on_connect` is called when there is a new one, `on_change` whenever the server's list of tools may have changed,
     and `left_out` for each tool in it that cannot be used.
@@ -60,6 +60,7 @@ class Connection:
         self.error: str | None = "not connected yet"
         self.client: Client | None = None
         self.tried = False
+        self._told: str | None = None
         self._config = config
         self._name = name
         self._on_connect = on_connect
@@ -131,17 +132,21 @@ class Connection:
                 try:
                     await self._hold()
                 except Exception as error:  # noqa: BLE001 - every way to lose a connection ends in another attempt
-                    self.error = _reason(error)
-                    log.warning("downstream server unreachable", extra={"server": self._name, "reason": self.error})
+                    self._failed(_reason(error))
                 self.client = None
                 self.tried = True
                 if self._up_since is None:
                     self._failed_at = time.monotonic()
                     self._settled.set()
-                delay = _next_delay(delay, self._up_since)
+                delay = next_delay(delay, self._up_since)
                 await self._pause(delay)
         finally:
             self._settled.set()
+
+    def _failed(self, reason: str) -> None:
+        level = logging.DEBUG if reason == self._told else logging.WARNING
+        log.log(level, "downstream server unreachable", extra={"server": self._name, "reason": reason})
+        self.error = self._told = reason
 
     async def _hold(self) -> None:
         from mcp.client import Client
@@ -155,6 +160,7 @@ class Connection:
                     Client(transport, cache=None, message_handler=self._on_message)
                 )
             self.client, self.error, self._up_since = client, None, time.monotonic()
+            self._told = None
             self._on_connect()
             self._settled.set()
             log.info("connected to downstream server", extra={"server": self._name})
@@ -188,7 +194,7 @@ class Connection:
                     return
             except (SubscriptionLost, TimeoutError):
                 log.debug("subscription to tool list changes lost", extra={"server": self._name})
-            delay = _next_delay(delay, since)
+            delay = next_delay(delay, since)
             await asyncio.sleep(delay)
 
     async def _on_message(self, message: object) -> None:
@@ -207,7 +213,7 @@ class Connection:
             pass
 
 
-def _next_delay(delay: float, since: float | None) -> float:
+def next_delay(delay: float, since: float | None) -> float:
     """The pause after an attempt that followed one of `delay`: the shortest again if it held from `since` on."""
     steady = since is not None and time.monotonic() - since > _STEADY
     return _FIRST_DELAY if steady else min(delay * 2, _LONGEST_DELAY)

@@ -21,6 +21,7 @@ from fast_agent_worker.project.named_models import NamedModel, dependency_of, la
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
 from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.transport import leave_results_unchecked
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
 from fast_agent_worker.turns.journal import made_of
@@ -147,6 +148,7 @@ class _Host:
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
             make_once()
+            leave_results_unchecked()
             self._project = Project(shadow, folder)
         return self._project
 

@@ -16,6 +16,8 @@ ECHO: Json = {"name": "echo", "inputSchema": {"type": "object", "properties": {"
 class OddMcp(ThreadingHTTPServer):
     """`pages` are those of the list of tools. `call` answers calls: with a result, with `error`, or with raw bytes.
 
+    Raw bytes are sent with `status` and `headers`.
+
     A request in a session that is not in `sessions` is answered with the status `forgets`.
     """
 
@@ -23,6 +25,7 @@ class OddMcp(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pages: Callable[[str | None], Json] = lambda _cursor: {"tools": [ECHO]}
         self.call: Callable[[str, Json], Json | bytes] = lambda name, given: text(f"{name}: {given.get('text')}")
+        self.status = 200
         self.headers: dict[str, str] = {"content-type": "application/json"}
         self.forgets = 404
         self.sessions = set[str]()
@@ -90,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             answer = {"error": {"code": -32601, "message": "no such method"}}
         if isinstance(answer, bytes):
-            self._send(200, answer, server.headers)
+            self._send(server.status, answer, server.headers)
             return
         inner = answer if "error" in answer else {"result": answer}
         more = {"mcp-session-id": session} if method == "initialize" and session else {}

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
 from tests.integration.agent_worker.odd_mcp import ECHO, Json, OddMcp, odd_mcp, text, zipped
 from tests.runtimes import Events, a_team, a_turn, text_of
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 from pallas_contracts.turns import ToolFailed
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -109,6 +110,25 @@ async def test_a_server_that_refuses_a_session_with_500_is_called_in_a_new_one_b
     await ask(team, CALL, events)
     assert len(events.of(ToolFailed)) == 1, "it may have made the call, so that is not repeated"
     assert await ask(team, CALL) == "echo: x"
+
+
+async def test_a_call_that_is_refused_ends_no_call_that_is_under_way(team: HostedTeam, odd: OddMcp) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def answer(_name: str, given: Json) -> Json | bytes:
+        if given["text"] != "slow":
+            return b"no"
+        begun.set()
+        go.wait(PATIENCE)
+        return text("slow is done")
+
+    odd.call, odd.status = answer, 400
+    slow = asyncio.create_task(ask(team, CALL.replace('"x"', '"slow"')))
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    assert "failed" in await ask(team, CALL)
+    go.set()
+    assert await slow == "slow is done"
+    assert odd.asked.count("initialize") == 1
 
 
 async def test_a_list_that_failed_is_asked_for_again_without_a_turn(

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _SESSION_GONE = re.compile(
     r"(?i)\bsession (?:id )?(?:was )?(?:terminated|not found|expired)|\b(?:no valid|unknown|invalid) session"
 )
-_NO_SESSION = frozenset({400, 401, 404, 410})
+_NO_SESSION, _PERHAPS_NO_SESSION = frozenset({404, 410}), frozenset({400, 401})
 """HTTP statuses with which servers refuse a request of a session that they have forgotten. By MCP it is 404."""
 _ABOUT_THE_CALL = frozenset({-32601, -32602})
 _NO_ANSWER = re.compile(r"Server returned an error response|Connection closed|SSE stream ")
@@ -156,16 +156,17 @@ class DownstreamServer:
     def _renew(self, client: "Client", error: "MCPError", exchange: "Exchange") -> bool:
         """Whether the server has refused the request because it has forgotten the session, so that there is a new one.
 
-        After any other HTTP error the next call gets a new one, too, unless that would end calls that are under way.
+        After any other HTTP error the next call gets a new one, too. A session that may still be known is
+        kept while other calls are under way in it.
         """
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS or error.code in _ABOUT_THE_CALL:
             return False
-        status = exchange.status or 0
-        gone = status in _NO_SESSION or (exchange.refused and _SESSION_GONE.search(error.message) is not None)
-        broken = status >= 500 or _SESSION_GONE.search(error.message) is not None
-        if gone or (broken and self._calling <= 1):
+        status, said = exchange.status or 0, _SESSION_GONE.search(error.message) is not None
+        alone = self._calling <= 1
+        gone = exchange.refused and (said or status in _NO_SESSION or (status in _PERHAPS_NO_SESSION and alone))
+        if gone or ((said or status >= 500) and alone):
             self._connection.lose(client)
         return gone
 
@@ -200,6 +201,7 @@ class DownstreamServer:
             client, exchange = await self._connection.get(), Exchange()
             current.set(exchange)
             self._stale, self._leaving_out = False, {}
+            self._calling += 1
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT):
                     listed = await list_tools(client.session)
@@ -213,6 +215,8 @@ class DownstreamServer:
                 if isinstance(error, TimeoutError):
                     self._failed_at = time.monotonic()
                 raise Unavailable(f"{self.name!r} does not list its tools", code="unreachable") from error
+            finally:
+                self._calling -= 1
 
     def _leave_out(self, tool: str, why: str) -> None:
         if tool not in self._left_out:

@@ -12,7 +12,6 @@ from tests.runtimes import Events
 from tests.scripted import BOB, CLERK, Scripted, an_agent, answer, both, call
 
 from agent_worker.llm.accept_response import accept_response
-from pallas_contracts.costs import MOST_TOKENS
 from pallas_contracts.turns import ModelCalled, TextDelta
 
 
@@ -53,7 +52,7 @@ async def test_calls_with_one_id_are_all_made_and_all_answered(streams: bool) ->
     [
         ({"input_tokens": 3, "cache_read_tokens": 7}, (3, 0, 3)),
         ({"input_tokens": 3.5, "output_tokens": 2.4}, (4, 2, 0)),
-        ({"input_tokens": 10**30, "output_tokens": math.inf}, (MOST_TOKENS, MOST_TOKENS, 0)),
+        ({"input_tokens": 10**30, "output_tokens": math.inf}, (0, 0, 0)),
         ({"input_tokens": -1, "output_tokens": math.nan, "cache_read_tokens": "7"}, (0, 0, 0)),
     ],
     ids=["more cached", "fractions", "huge", "no numbers"],

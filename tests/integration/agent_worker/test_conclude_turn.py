@@ -54,6 +54,13 @@ async def test_a_turn_with_a_log_message_that_is_not_json_ends_with_its_answer(n
     assert (outcome.status, outcome.events) == ("completed", 3)
 
 
+async def test_an_answer_that_cannot_be_encoded_ends_the_turn_by_name(nats_url: str, team: str) -> None:
+    async with connect(nats_url, "agent-gateway") as bus:
+        await declare(bus, TURN_LOG, TURN_OBJECTS)
+        outcome = await ended(bus, turn_requested(team), Completed(Result(structured={"no": object()})))
+    assert (outcome.status, outcome.code, outcome.events) == ("failed", "invalid_answer", 2)
+
+
 async def test_a_request_for_input_that_is_too_large_fails_the_turn_with_its_code(nats_url: str, team: str) -> None:
     async with connect(nats_url, "agent-gateway") as bus:
         await declare(bus, TURN_LOG, TURN_OBJECTS)

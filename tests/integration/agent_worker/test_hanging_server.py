@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 import pytest
-from mcp import Client
-from mcp_types import ListToolsResult
+from mcp import ClientSession
+from mcp_types import ListToolsResult, PaginatedRequestParams
 from pydantic import SecretStr
 from tests.runtimes import DemoServer
 from tests.waiting import Collected, eventually, soon
@@ -17,15 +17,15 @@ from pallas_teams.model import HttpServer
 
 
 @pytest.fixture(autouse=True)
-def questions(monkeypatch: pytest.MonkeyPatch) -> Collected[Client]:
-    """The clients that were asked for tools. The pause after a failure does not end during a test."""
-    asked, list_tools = Collected[Client](), Client.list_tools
+def questions(monkeypatch: pytest.MonkeyPatch) -> Collected[ClientSession]:
+    """The sessions in which tools were asked for. The pause after a failure does not end during a test."""
+    asked, list_tools = Collected[ClientSession](), ClientSession.list_tools
 
-    async def ask(client: Client, *, cursor: str | None = None) -> ListToolsResult:
-        asked.add(client)
-        return await list_tools(client, cursor=cursor)
+    async def ask(session: ClientSession, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
+        asked.add(session)
+        return await list_tools(session, params=params)
 
-    monkeypatch.setattr(Client, "list_tools", ask)
+    monkeypatch.setattr(ClientSession, "list_tools", ask)
     monkeypatch.setattr(downstream, "COOL_DOWN", 3600.0)
     return asked
 
@@ -50,8 +50,8 @@ async def _connected(server: DemoServer) -> AsyncGenerator[DownstreamServer]:
 
 
 @pytest.fixture
-async def unlisted(demo_server: DemoServer) -> AsyncGenerator[DownstreamServer]:
-    """A connected server whose tools are not listed yet."""
+async def listing(demo_server: DemoServer) -> AsyncGenerator[DownstreamServer]:
+    """A server that is connected and whose tools are being listed."""
     async for made in _connected(demo_server):
         yield made
 
@@ -67,21 +67,28 @@ async def _nothing(progress: float, total: float | None, message: str | None) ->
 
 
 async def test_concurrent_turns_wait_once_for_the_tools_of_a_hanging_server(
-    unlisted: DownstreamServer,
-    demo_server: DemoServer,
-    questions: Collected[Client],
-    hang: Callable[[DemoServer], None],
+    demo_server: DemoServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hang(demo_server)
-    waited = await soon(asyncio.gather(*(unlisted.tools() for _ in range(20)), return_exceptions=True))
-    assert [type(each) for each in waited] == [Unavailable] * 20
-    with pytest.raises(Unavailable, match="does not list its tools"):
-        await unlisted.tools()
-    assert len(questions.items) == 1, "nobody waits right behind a failure"
+    asked = Collected[ClientSession]()
+
+    async def hang(session: ClientSession, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
+        asked.add(session)
+        await asyncio.Event().wait()
+        raise AssertionError("it waits for ever")
+
+    monkeypatch.setattr(downstream, "CONNECT_TIMEOUT", 0.5)
+    monkeypatch.setattr(ClientSession, "list_tools", hang)
+    async for hanging in _connected(demo_server):
+        waited = await soon(asyncio.gather(*(hanging.tools() for _ in range(20)), return_exceptions=True))
+        assert [type(each) for each in waited] == [Unavailable] * 20
+        with pytest.raises(Unavailable, match="does not list its tools"):
+            await hanging.tools()
+        assert len(asked.items) == 1, "nobody waits right behind a failure"
+        assert (hanging.lacking() or "").startswith("toolbox does not list its tools (since ")
 
 
-async def test_a_turn_that_stops_waiting_does_not_end_the_wait_of_others(unlisted: DownstreamServer) -> None:
-    first, second = asyncio.create_task(unlisted.tools()), asyncio.create_task(unlisted.tools())
+async def test_a_turn_that_stops_waiting_does_not_end_the_wait_of_others(listing: DownstreamServer) -> None:
+    first, second = asyncio.create_task(listing.tools()), asyncio.create_task(listing.tools())
     await asyncio.sleep(0)
     first.cancel()
     assert "add" in [tool.name for tool in await second]
@@ -90,7 +97,7 @@ async def test_a_turn_that_stops_waiting_does_not_end_the_wait_of_others(unliste
 async def test_known_tools_are_returned_at_once_while_the_server_hangs(
     of_handshake_era: DownstreamServer,
     legacy_server: DemoServer,
-    questions: Collected[Client],
+    questions: Collected[ClientSession],
     hang: Callable[[DemoServer], None],
 ) -> None:
     known = await of_handshake_era.tools()

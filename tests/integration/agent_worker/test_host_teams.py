@@ -23,7 +23,7 @@ from pallas_bus.transport.retry import RETRYING
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name
-from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
+from pallas_contracts.agents import AgentDefinition, AgentRead, Trouble, WorkerPresence
 from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
@@ -178,6 +178,27 @@ async def test_a_worker_publishes_its_presence_and_its_agents_until_it_ends(lab:
         )
     await eventually(lambda: worker.taking.worker not in lab.workers)
     assert set(lab.published()) == {"bench", "once", "sure"}, "agents stay when no worker is alive"
+
+
+async def test_a_worker_reports_what_its_agents_lack_as_long_as_they_lack_it(
+    lab: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = {"bench": "odd does not list its tools (since 10:00:00 UTC)"}
+
+    def lacking(_shared: SharedRuntime) -> dict[str, str]:
+        return dict(lacks)
+
+    monkeypatch.setattr(SharedRuntime, "lacks", lacking)
+    worker = await lab.worker()
+
+    def reported() -> dict[str, Trouble]:
+        presence = lab.workers.get(worker.taking.worker)
+        return dict(presence.troubles) if presence is not None else {}
+
+    trouble = Trouble(status="degraded", reason=lacks["bench"])
+    await eventually(lambda: reported() == {f"{lab.team}.bench": trouble})
+    lacks.clear()
+    await eventually(lambda: reported() == {})
 
 
 async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_others_work(lab: Hosting) -> None:

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 
 from agent_worker.llm import models
 from agent_worker.teams.make_agents import host_team
-from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta
+from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta, ToolFailed
 from pallas_executor.agent_runtime import AgentRuntime, Failed, Outcome
 from pallas_executor.teams.metrics import make_metrics
 from pallas_executor.teams.watching import Watching
@@ -30,7 +30,8 @@ KEY = "sk-hunter2secret"
 class Provider(ThreadingHTTPServer):
     """Answers every request with `status` and, when that is 200, with `words` one by one, as soon as `go` is set.
 
-    The first answer is `calls` instead, if there are any: the pieces of tool calls.
+    The first answer is `calls` instead, if there are any: the pieces of tool calls. Of every answer, so many events
+    are `missing` at its end: 1 is the mark of the end, 2 the usage, 3 the reason.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Provider(ThreadingHTTPServer):
         self.status = 200
         self.error = "no"
         self.cached = 0
+        self.missing = 0
         self.go = threading.Event()
         self.go.set()
         self.words: tuple[str, ...] = ("Good ", "day")
@@ -85,10 +87,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send("application/json", json.dumps({"error": {"message": provider.error}}))
             return
         calls = provider.calls if len(provider.requests) == 1 else []
-        chunks = "".join(
-            f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words, calls, provider.cached)
-        )
-        self._send("text/event-stream", f"{chunks}data: [DONE]\n\n")
+        chunks = [json.dumps(chunk) for chunk in stream_of(provider.words, calls, provider.cached)] + ["[DONE]"]
+        sent = chunks[: len(chunks) - provider.missing]
+        self._send("text/event-stream", "".join(f"data: {chunk}\n\n" for chunk in sent))
 
     def _send(self, kind: str, text: str) -> None:
         self.send_header("content-type", kind)
@@ -138,6 +139,28 @@ async def test_a_turn_streams_the_models_text_and_counts_its_tokens(agent: Agent
         ("user", "how do you do"),
     ]
     assert provider.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize("missing", [3, 4, 5])
+async def test_a_stream_that_ends_before_its_end_is_no_answer_and_its_calls_are_not_made(
+    agent: AgentRuntime, provider: Provider, missing: int
+) -> None:
+    provider.missing = missing
+    provider.calls = [{"index": 0, "id": "a", "type": "function", "function": {"name": "no__such", "arguments": "{}"}}]
+    events = Events()
+    outcome = await agent.run_turn(a_turn(message="hi"), events)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.retryable) == ("model_failed", True)
+    assert "its answer broke off" in outcome.message
+    assert events.of(ToolFailed) == []
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+async def test_an_answer_without_its_last_events_is_whole_if_it_says_why_it_ended(
+    agent: AgentRuntime, provider: Provider, missing: int
+) -> None:
+    provider.missing = missing
+    assert text_of(await agent.run_turn(a_turn(message="hi"), Events())) == "Good day"
 
 
 async def test_the_calls_of_a_streamed_response_go_back_with_their_results(

@@ -50,6 +50,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.mcp.client_gateway", "_managed_http_transport_context"): _HTTP,
     ("openai._vendor.httpx_aiohttp.transport", "AiohttpTransport"): _HTTP,
     ("httpx2._client", "_transport"): _HTTP,
+    ("mcp.client.session", "validate_tool_result"): "see what checks results now (project/transport.py)",
     ("mcp.client.session", "_dispatcher"): _ENDED,
     ("mcp.shared.jsonrpc_dispatcher", "_closed"): _ENDED,
 }

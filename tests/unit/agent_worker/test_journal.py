@@ -219,9 +219,12 @@ async def test_a_model_that_may_be_told_hears_that_the_outcome_is_unknown() -> N
 
 
 async def test_an_answer_that_cannot_be_kept_is_a_gap_and_a_drain_does_not_stop_its_turn() -> None:
-    boundary, reached, first = Boundary(), asyncio.Event(), Events()
-    no_json = ThinkingPart("half of a pair: \ud800")
-    script = Scripted([no_json, ToolCallPart(CLERK, {"message": "/say one"}, tool_call_id="1")], "done")
+    class Full(Events):
+        async def answered(self, event: Answered) -> bool:
+            return await super().answered(event.model_copy(update={"answer": None}) if event.call == "1" else event)
+
+    boundary, reached, first = Boundary(), asyncio.Event(), Full()
+    script = Scripted([ToolCallPart(CLERK, {"message": "/say one"}, tool_call_id="1")], "done")
     turn: Turn = replace(a_turn(message="ask"), boundary=boundary)
     running = asyncio.create_task(an_agent(script).run_turn(turn, first))
     await first.until(ToolStarted)

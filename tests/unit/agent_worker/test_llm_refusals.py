@@ -117,14 +117,6 @@ async def test_a_refused_call_that_was_cut_off_says_that_the_limit_of_tokens_did
     assert "(9) exceeded while generating a tool call, resulting in incomplete arguments" in failed.message
 
 
-async def test_calls_with_one_id_fail_the_turn_and_none_is_made() -> None:
-    events = Events()
-    failed = await failure(an_agent(Scripted([call(CLERK), call(BOB)])), events)
-    assert failed.code == "model_failed"
-    assert "must have unique `tool_call_id` values" in failed.message
-    assert events.of(ToolStarted) == []
-
-
 @both
 @pytest.mark.parametrize("nothing", [[TextPart("")], [THOUGHT], [THOUGHT, TextPart("")]])
 async def test_a_response_without_text_or_calls_is_answered_with_a_request_for_one(

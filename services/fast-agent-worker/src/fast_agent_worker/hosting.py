@@ -21,6 +21,7 @@ from fast_agent_worker.project.named_models import NamedModel, dependency_of, la
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
 from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.transport import leave_results_unchecked
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
 from fast_agent_worker.turns.journal import made_of
@@ -107,6 +108,10 @@ class _Host:
                     found[server.key()] = found.get(server.key()) or error
         return found
 
+    def lacks(self) -> dict[str, str]:
+        """Nothing that the health monitor does not see by itself."""
+        return {}
+
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
         if self.settings.own_agents == "same-turn":
@@ -143,6 +148,7 @@ class _Host:
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
             make_once()
+            leave_results_unchecked()
             self._project = Project(shadow, folder)
         return self._project
 

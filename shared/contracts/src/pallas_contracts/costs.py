@@ -20,7 +20,16 @@ NANOS = 1_000_000_000
 """Nanos in one unit of a currency."""
 
 MOST_TOKENS = 10**15
+_MOST_TOKENS_OF_A_CALL = 10**9
 MOST_MONEY = 1_000_000_000
+
+
+def whole_tokens(count: object) -> int:
+    """The tokens of a call as a provider reports them: some report fractions, or what can be no number of tokens."""
+    if isinstance(count, int | float) and 0 < count <= _MOST_TOKENS_OF_A_CALL:
+        return round(count)
+    return 0
+
 
 type Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 type Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]

@@ -84,6 +84,9 @@ async def _offloaded(writer: TurnWriter, outcome: Outcome | None) -> Outcome | N
     except Rejected as error:
         log.error("the answer cannot be stored", extra={"reason": error.message})
         return _not_stored(error)
+    except ValueError:  # it cannot be encoded; what has been executed must not be executed again
+        log.exception("the answer cannot be written")
+        return Failed("invalid_answer", TURN_ERRORS["invalid_answer"])
 
 
 def _not_stored(error: Rejected) -> Failed:

@@ -34,6 +34,7 @@ from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import Metrics
+from pallas_executor.run_turn import valid_value
 from pallas_executor.running import Running
 from pallas_executor.slots import Slots
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
@@ -185,7 +186,7 @@ class Executor:
         agent = self.agents.get(f"{question.team}.{question.agent}")
         if agent is None:
             raise NotFound(f"agent {question.agent!r} is not hosted here")
-        return AgentReadAnswer(result=await agent.runtime.read(question))
+        return AgentReadAnswer(result=valid_value(await agent.runtime.read(question)))
 
     def take(self, key: str, delivery: Delivery) -> bool:
         """Start a delivered turn; False when there is no slot for it, or no turn is taken."""

@@ -16,6 +16,7 @@ from pallas_contracts.errors import Unavailable
 if TYPE_CHECKING:
     from mcp.client import Client
 
+    from agent_worker.downstream.incoming import LeftOut
     from pallas_teams.model import ServerConfig
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 5.0
 """Seconds a server may take to answer the handshake."""
 _FIRST_DELAY = 0.5
-_LONGEST_DELAY = 30.0
+_LONGEST_DELAY = 10.0
 COOL_DOWN = 1.0
 """Seconds after a failed attempt in which calls fail at once instead of waiting for another attempt."""
 _STEADY = 10.0
@@ -42,14 +43,29 @@ _REASONS = {
 
 
 class Connection:
-    """The connection to one server. `on_change` is called whenever its list of tools may have changed."""
+    """The connection to one server. `error` is what is wrong with it, and `tried` whether an attempt has ended.
 
-    def __init__(self, config: "ServerConfig", name: str, on_change: Callable[[], None]) -> None:
+    `on_connect` is called when there is a new one, `on_change` whenever the server's list of tools may have changed,
+    and `left_out` for each tool in it that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: "ServerConfig",
+        name: str,
+        on_connect: Callable[[], None],
+        on_change: Callable[[], None],
+        left_out: "LeftOut",
+    ) -> None:
         self.error: str | None = "not connected yet"
         self.client: Client | None = None
+        self.tried = False
+        self._told: str | None = None
         self._config = config
         self._name = name
+        self._on_connect = on_connect
         self._on_change = on_change
+        self._left_out = left_out
         self._owner: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -86,9 +102,12 @@ class Connection:
     def lose(self, client: "Client") -> None:
         """Reconnect, unless `client` has been replaced already."""
         if self.client is client:
-            self.client = None
-            self.error = "connection lost"
-            self._ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        self.client = None
+        self.error = "connection lost"
+        self._ended.set()
 
     async def close(self) -> None:
         """Disconnect from the server and end its process, if it has one."""
@@ -105,23 +124,29 @@ class Connection:
     async def _own(self) -> None:
         """Connect, hold the connection until it ends, and reconnect: at once when a call waits, else after a delay."""
         delay = _FIRST_DELAY
-        while not self._closing:
-            self._ended.clear()
-            self._wanted.clear()
-            self._up_since = None
-            try:
-                await self._hold()
-            except Exception as error:  # noqa: BLE001 - every way to lose a connection ends in another attempt
-                self.error = _reason(error)
-                log.warning("downstream server unreachable", extra={"server": self._name, "reason": self.error})
-            self.client = None
-            if self._up_since is None:
-                self._failed_at = time.monotonic()
-                self._settled.set()
-            steady = self._up_since is not None and time.monotonic() - self._up_since > _STEADY
-            delay = _FIRST_DELAY if steady else min(delay * 2, _LONGEST_DELAY)
-            await self._pause(delay)
-        self._settled.set()
+        try:
+            while not self._closing:
+                self._ended.clear()
+                self._wanted.clear()
+                self._up_since = None
+                try:
+                    await self._hold()
+                except Exception as error:  # noqa: BLE001 - every way to lose a connection ends in another attempt
+                    self._failed(_reason(error))
+                self.client = None
+                self.tried = True
+                if self._up_since is None:
+                    self._failed_at = time.monotonic()
+                    self._settled.set()
+                delay = next_delay(delay, self._up_since)
+                await self._pause(delay)
+        finally:
+            self._settled.set()
+
+    def _failed(self, reason: str) -> None:
+        level = logging.DEBUG if reason == self._told else logging.WARNING
+        log.log(level, "downstream server unreachable", extra={"server": self._name, "reason": reason})
+        self.error = self._told = reason
 
     async def _hold(self) -> None:
         from mcp.client import Client
@@ -129,13 +154,14 @@ class Connection:
         from agent_worker.downstream.transports import open_transport
 
         async with AsyncExitStack() as stack:
-            transport = open_transport(self._config, self._ended.set)
+            transport = open_transport(self._config, self._end, self._left_out)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 client = await stack.enter_async_context(
                     Client(transport, cache=None, message_handler=self._on_message)
                 )
             self.client, self.error, self._up_since = client, None, time.monotonic()
-            self._on_change()
+            self._told = None
+            self._on_connect()
             self._settled.set()
             log.info("connected to downstream server", extra={"server": self._name})
             watch = asyncio.create_task(self._watch(client))
@@ -143,7 +169,7 @@ class Connection:
                 await self._ended.wait()
             finally:
                 watch.cancel()
-                self.error = self.error or "connection lost"
+                self._end()
 
     async def _watch(self, client: "Client") -> None:
         """Subscribe to changes of the tool list, where the protocol revision has a stream for them."""
@@ -154,6 +180,7 @@ class Connection:
         offered = client.server_capabilities.tools
         delay = _FIRST_DELAY
         while offered and offered.list_changed:
+            since = time.monotonic()
             try:
                 async with client.listen(tools_list_changed=True) as changes:
                     # A change before the subscription was missed.
@@ -167,8 +194,8 @@ class Connection:
                     return
             except (SubscriptionLost, TimeoutError):
                 log.debug("subscription to tool list changes lost", extra={"server": self._name})
+            delay = next_delay(delay, since)
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification
@@ -184,6 +211,12 @@ class Connection:
                 await self._wanted.wait()
         except TimeoutError:
             pass
+
+
+def next_delay(delay: float, since: float | None) -> float:
+    """The pause after an attempt that followed one of `delay`: the shortest again if it held from `since` on."""
+    steady = since is not None and time.monotonic() - since > _STEADY
+    return _FIRST_DELAY if steady else min(delay * 2, _LONGEST_DELAY)
 
 
 def _reason(error: BaseException) -> str:

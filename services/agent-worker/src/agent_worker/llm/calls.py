@@ -4,11 +4,10 @@ A call that is refused is not made; the model gets the reason as its result.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
-from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
@@ -18,9 +17,10 @@ from agent_worker.llm.refusals import bad_arguments, refused_again, unknown_tool
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ToolFailed, ToolStarted
+from pallas_contracts.valid import valid_json
 from pallas_executor.teams.scope import TurnScope
 
-_JSON_OBJECT = SchemaValidator(core_schema.dict_schema())
+_JSON_OBJECT = SchemaValidator(core_schema.no_info_after_validator_function(valid_json, core_schema.dict_schema()))
 
 
 class ToolCalls:
@@ -48,12 +48,11 @@ class ToolCalls:
         """Make the calls of a response and return their results. `asked` names the call of the model.
 
         Raises:
-            UnexpectedModelBehavior: two calls have one id, or a tool is called with broken arguments again.
+            UnexpectedModelBehavior: a tool is called with broken arguments again.
             Superseded: the attempt has been superseded.
             JournalUnusable: results of earlier attempts cannot be used.
         """
         calls = {f"{asked}.{number}": call for number, call in enumerate(response.tool_calls, 1)}
-        _check_ids(response.tool_calls)
         results = {place: part for place, it in calls.items() if (part := self._journal.result(place, it.tool_name))}
         left = {place: call for place, call in calls.items() if place not in results}
         if left:
@@ -114,15 +113,9 @@ class ToolCalls:
 
 
 def _arguments(call: ToolCallPart) -> Any:
-    return _JSON_OBJECT.validate_json(call.args or "{}") if isinstance(call.args, str) else call.args or {}
-
-
-def _check_ids(calls: Sequence[ToolCallPart]) -> None:
-    ids = [call.tool_call_id for call in calls]
-    if twice := [each for each in dict.fromkeys(ids) if ids.count(each) > 1]:
-        raise UnexpectedModelBehavior(
-            f"Function tool calls must have unique `tool_call_id` values; duplicate `tool_call_id`s: {twice}"
-        )
+    if isinstance(call.args, str):
+        return _JSON_OBJECT.validate_json(call.args or "{}")
+    return _JSON_OBJECT.validate_python(call.args or {})
 
 
 async def _together[R](coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:

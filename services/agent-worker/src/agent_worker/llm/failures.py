@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+import httpx2
 from pydantic_ai.exceptions import (
     AgentRunError,
     ModelAPIError,
@@ -89,8 +90,14 @@ def _text(error: AgentRunError) -> str:
         reason = _provider_message(error.body)
         return f"status {error.status_code}" + (f", {redact(reason)}" if reason else "")
     if isinstance(error, ModelConnectionError):
-        return "it cannot be reached"
+        return "its answer broke off" if _broke_off(error) else "it cannot be reached"
     return redact(error.message)
+
+
+def _broke_off(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError):
+        error = error.__cause__
+    return error is not None
 
 
 def _provider_message(body: object) -> str | None:

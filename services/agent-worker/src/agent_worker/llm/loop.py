@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
+from agent_worker.llm.accept_response import accept_response
 from agent_worker.llm.calls import ToolCalls
 from agent_worker.llm.failures import RunFailed, fault_of
 from agent_worker.llm.journal import AgentJournal
@@ -116,7 +117,7 @@ class AgentLoop:
             self._scope.step(self._name, "llm")
             began = time.perf_counter()
             try:
-                response = await self._request(messages)
+                response = accept_response(await self._request(messages))
             except AgentRunError as error:
                 self._report_failure(call, error, began)
                 raise

@@ -25,7 +25,8 @@ from pallas_teams.providers import OFFLINE, PROVIDERS, parse_model
 UNKNOWN_MODEL: TurnError = "unknown_model"
 _NO_KEY = "none"
 _TIMEOUT = httpx2.Timeout(600.0, connect=10.0)
-_LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+_LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=10)
+"""Idle connections are closed only when a next request comes, however long they have been idle."""
 
 
 @dataclass(frozen=True, slots=True)

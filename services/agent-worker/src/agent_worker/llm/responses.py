@@ -1,7 +1,11 @@
-"""An HTTP client that counts the responses of a provider, also those that the provider's SDK retries by itself."""
+"""An HTTP client that counts the responses of a provider, also those that the provider's SDK retries by itself.
 
-from collections.abc import Callable
-from typing import Any
+A stream of events that ends before its last event has broken. The SDKs would take what came for the whole answer.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, override
 
 import httpx2
 
@@ -9,6 +13,11 @@ type Counted = Callable[[str, str], None]
 """Called with the provider and how a request ended: `2xx`, `429`, `4xx`, `5xx`, `timeout` or `unreachable`."""
 
 RESPONSES = ("2xx", "429", "4xx", "5xx", "timeout", "unreachable")
+
+
+_LAST = re.compile(rb'^data: ?\[DONE\]|"(?:finish|stop)_reason" ?: ?"|"type" ?: ?"message_stop"', re.MULTILINE)
+"""What only the end of an answer has: some servers send no reason, others no `[DONE]`. In texts, quotes are escaped."""
+_LONGEST_MARK = 64
 
 
 def ignore(_provider: str, _code: str) -> None:
@@ -19,7 +28,7 @@ class CountingClient(httpx2.AsyncClient):
     """Reports each response of `provider` to `counted`, or why there was none."""
 
     def __init__(self, provider: str, counted: Counted, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(headers={"accept-encoding": "identity"}, **options)
         self._provider = provider
         self._counted = counted
 
@@ -34,7 +43,35 @@ class CountingClient(httpx2.AsyncClient):
             self._counted(self._provider, "unreachable")
             raise
         self._counted(self._provider, _class_of(response.status_code))
+        stream, kind = response.stream, response.headers.get("content-type", "")
+        if kind.startswith("text/event-stream") and "content-encoding" not in response.headers:
+            assert isinstance(stream, httpx2.AsyncByteStream)
+            response.stream = _WholeStream(stream)
         return response
+
+
+class _WholeStream(httpx2.AsyncByteStream):
+    """A stream of events that must come to its end."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    @override
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
+        before, whole = b"", False
+        async for part in self._inner:
+            before = before[-_LONGEST_MARK:] + part
+            whole = whole or _LAST.search(before) is not None
+            yield part
+        if not whole:
+            raise httpx2.RemoteProtocolError("the stream of events ended before its last event")
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def _class_of(status: int) -> str:

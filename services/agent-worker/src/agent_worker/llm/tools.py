@@ -4,6 +4,7 @@ They belong to one run and hold its scope; the servers are pooled and shared. Th
 only a superseded attempt (`Superseded`) ends the run.
 """
 
+import hashlib
 import logging
 import re
 import time
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 64
+_LONGEST_NAME, _DIGEST = 64, 8
 _ASK_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"message": {"type": "string", "description": "What the agent is asked to do, with all it needs"}},
@@ -148,8 +149,6 @@ class AgentTools:
             content = "" if result.is_error else model_content(result, vision=self._vision)
         except CallFailed as error:
             self._fail(bound, call, began, error.code, error.message)
-        except ValueError as error:
-            self._fail(bound, call, began, "tool_error", str(error))
         if result.is_error:
             self._fail(bound, call, began, "tool_error", result_text(result))
         return content
@@ -177,32 +176,55 @@ class AgentTools:
         raise ToolFailedForModel(text)
 
     async def _bind(self) -> dict[str, _Bound]:
+        names = _Names()
+        tools = [(name, server, tool) for name, server in self._servers.items() for tool in await _listed(name, server)]
+        names.keep(f"{name}__{tool.name}" for name, _, tool in tools)
         found: dict[str, _Bound] = {}
-        for name, server in self._servers.items():
-            try:
-                tools = await server.tools()
-            except Unavailable as error:
-                log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
-                continue
-            for tool in tools:
-                safe = is_safe(name, tool, self._may_repeat)
-                self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server, safe=safe))
+        for name, server, tool in tools:
+            safe = is_safe(name, tool, self._may_repeat)
+            definition = _server_tool(names.take(f"{name}__{tool.name}", f"{name}/{tool.name}"), tool)
+            found[definition.name] = _Bound(definition, name, tool.name, server=server, safe=safe)
         for agent in self._agents:
             bare = f"{agent.name}__{agent.name}"
-            self._add(found, _Bound(_definition(bare, agent.description, _ASK_SCHEMA), agent.name, bare, agent=agent))
+            definition = _definition(names.take(bare, agent.name), agent.description, _ASK_SCHEMA)
+            found[definition.name] = _Bound(definition, agent.name, bare, agent=agent)
         return found
 
-    def _add(self, found: dict[str, _Bound], bound: _Bound) -> None:
-        name = bound.definition.name
-        if name in found:
-            log.warning("tool left out: its name is taken", extra={"server": bound.server_name, "tool": name})
-            return
-        found[name] = bound
+
+async def _listed(name: str, server: DownstreamServer) -> "list[Tool]":
+    try:
+        return await server.tools()
+    except Unavailable as error:
+        log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
+        return []
 
 
-def _server_tool(server: str, tool: "Tool") -> ToolDefinition:
-    # Model providers allow fewer characters in a name than MCP.
-    name = _ILLEGAL.sub("_", f"{server}__{tool.name}")[:_LONGEST_NAME]
+class _Names:
+    """The names of tools for a model. Providers allow fewer and other characters than MCP, so two may become one."""
+
+    def __init__(self) -> None:
+        self._kept = set[str]()
+        self._taken = set[str]()
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep the names that need no change for the tools that have them."""
+        self._kept |= {name for name in names if _usable(name) == name}
+
+    def take(self, name: str, whose: str) -> str:
+        """A name that no other tool has: with a digest of `whose` at its end where it would be another's."""
+        usable = _usable(name)
+        if usable in self._taken or (usable != name and usable in self._kept):
+            digest = hashlib.sha256(whose.encode()).hexdigest()[:_DIGEST]
+            usable = f"{usable[: _LONGEST_NAME - _DIGEST - 1]}_{digest}"
+        self._taken.add(usable)
+        return usable
+
+
+def _usable(name: str) -> str:
+    return _ILLEGAL.sub("_", name)[:_LONGEST_NAME]
+
+
+def _server_tool(name: str, tool: "Tool") -> ToolDefinition:
     return _definition(name, tool.description or tool.title or "", tool.input_schema)
 
 

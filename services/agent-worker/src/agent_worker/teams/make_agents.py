@@ -8,7 +8,7 @@ threads, too.
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -71,6 +71,7 @@ class SharedRuntime:
 
     def __init__(self, watching: Watching = UNWATCHED) -> None:
         self.pool = DownstreamPool()
+        self.servers: dict[str, Collection[DownstreamServer]] = {}
         self.models: TeamModels | None = None
         self.watching = watching
 
@@ -93,6 +94,11 @@ class SharedRuntime:
         """What is wrong with each stdio dependency, by its key; None when it answers."""
         return self.pool.stdio_health()
 
+    def lacks(self) -> dict[str, str]:
+        """What each agent lacks of its servers and of those of its sub-agents; one that lacks nothing is not in it."""
+        found = {agent: [why for it in servers if (why := it.lacking())] for agent, servers in self.servers.items()}
+        return {agent: ", ".join(reasons) for agent, reasons in found.items() if reasons}
+
 
 @dataclass(slots=True)
 class _Host:
@@ -110,6 +116,7 @@ class _Host:
             hosted = await _KINDS[agent.kind].make(self, agent)
             await check_agent(hosted.definition)
             self.hosted.append(hosted)
+            self.shared.servers[agent.name] = self._used(agent).values()
         except PallasError as error:
             self._give_up(agent, error.message)
         except ValidationError as error:
@@ -164,6 +171,13 @@ class _Host:
             tell_model=agent.on_unknown_tool_outcome == "tell_model",
         )
         return runtime
+
+    def _used(self, agent: AgentConfig) -> dict[str, DownstreamServer]:
+        """The servers of an agent and of its sub-agents, by their keys."""
+        found = {server.config.key(): server for server in self._servers(agent).values()}
+        for name in agent.depends_on:
+            found |= self._used(self.folder.agents[name])
+        return found
 
     def _servers(self, agent: AgentConfig) -> dict[str, DownstreamServer]:
         return {name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers}

@@ -1,6 +1,7 @@
-"""The HTTP connections of downstream servers, over aiohttp: a request takes half the time of httpx2's own transport.
+"""The connections of downstream servers, over aiohttp: a request takes half the time of httpx2's own transport.
 
-OpenAI's client has such a transport, over which models are called too.
+OpenAI's client has such a transport, over which models are called too. What servers answer is not checked against their
+schemas: a pattern of theirs may take for ever.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
+from mcp.client.session import ClientSession
+from mcp_types import CallToolResult
 
 type Managed = Callable[[httpx2.AsyncClient, Any], AbstractAsyncContextManager[Any]]
 
@@ -22,3 +25,12 @@ def over_aiohttp(managed: Managed) -> Managed:
         return managed(client, connection)
 
     return run
+
+
+def leave_results_unchecked() -> None:
+    """Keep the SDK from checking results with regular expressions of Python, which hold up all turns."""
+    ClientSession.validate_tool_result = _unchecked
+
+
+async def _unchecked(self: ClientSession, name: str, result: CallToolResult) -> None:
+    """The result was got by a call that was made, so the model gets it."""

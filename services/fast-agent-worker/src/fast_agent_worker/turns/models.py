@@ -15,6 +15,7 @@ from fast_agent_worker.turns.journal import basis_of
 from fast_agent_worker.turns.people import question_of
 from fast_agent_worker.turns.relay import bare
 from fast_agent_worker.turns.scope import Stopped, TurnScope, milliseconds
+from pallas_contracts.costs import whole_tokens
 from pallas_contracts.turns import ModelCalled, ModelFailed
 from pallas_executor.teams.text import TextStream
 
@@ -104,7 +105,8 @@ class ObservedModel:
     def _called(self, place: str, began: float, usage: int) -> None:
         scope, provider = self._scope, str(self._llm.provider.value)
         used = self._llm.usage_accumulator.turns[usage:]
-        tokens = [sum(count(it) or 0 for it in used) for count in _COUNTS]
+        tokens = [sum(whole_tokens(count(it)) for it in used) for count in _COUNTS]
+        tokens[2], tokens[3] = min(tokens[2], tokens[0]), min(tokens[3], tokens[0])
         scope.model_called(
             ModelCalled(
                 call=place,

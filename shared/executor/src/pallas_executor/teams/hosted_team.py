@@ -19,13 +19,17 @@ class TeamRuntime(Protocol):
         """What is wrong with each stdio dependency, by its key; None when it answers."""
         ...
 
+    def lacks(self) -> dict[str, str]:
+        """What agents lack now of what they share, such as tools of a server."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
     `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded. `lacking`
-    maps agents that have started to what they cannot work without.
+    maps agents that have started to what they have lacked from the start.
     """
 
     team: str

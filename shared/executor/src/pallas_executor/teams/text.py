@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from pallas_contracts.turns import TextDelta
+from pallas_contracts.valid import valid_text
 
 _MAX_DELAY = 0.2
 _MAX_CHARACTERS = 400
@@ -27,12 +28,13 @@ class TextStream:
             self._since = time.monotonic()
         self._pieces.append(piece)
         self._length += len(piece)
-        if self._length >= _MAX_CHARACTERS or time.monotonic() - self._since >= _MAX_DELAY:
+        half = "\ud800" <= piece[-1] <= "\udbff"  # the other half of the character is in the next piece
+        if not half and (self._length >= _MAX_CHARACTERS or time.monotonic() - self._since >= _MAX_DELAY):
             self.flush()
 
     def flush(self) -> None:
         """Emit the buffer."""
         if self._pieces:
-            self._emit(TextDelta(agent=self._agent, text="".join(self._pieces)))
+            self._emit(TextDelta(agent=self._agent, text=valid_text("".join(self._pieces))))
             self._pieces.clear()
             self._length = 0

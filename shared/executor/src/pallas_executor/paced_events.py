@@ -1,0 +1,148 @@
+"""What tools report of their progress, within what the log takes of it: tools of downstream servers and functions.
+
+Nobody can use more than a few reports a second, and who reports them may be anybody's server. So a text is cut, of
+reports that come too fast the latest one is kept until there is room for it, and an attempt has an allowance for all.
+The last report of a call is always emitted.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+
+from pydantic_core import to_json
+
+from pallas_contracts.turns import (
+    Answered,
+    KnownEvent,
+    LogMessage,
+    Progress,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+)
+from pallas_contracts.valid import valid_text
+from pallas_executor.agent_runtime import Emitter
+
+log = logging.getLogger(__name__)
+
+LONGEST_REPORT = 2_000
+"""Characters of the text of a report."""
+
+BURST, PER_SECOND = 30.0, 5.0
+"""Reports of a call that may come at once, and how many more in a second."""
+
+ALLOWANCE = 1024 * 1024
+"""Bytes of all reports and log messages of an attempt. Later reports have no text; later log messages are left out."""
+
+LAST_PAUSE = 30.0
+"""Seconds between two reports of a call when the allowance is used up."""
+
+_OVERHEAD = 200
+"""Bytes of an event besides its text."""
+
+type _Report = ToolProgress | Progress
+
+
+@dataclass(slots=True)
+class _Source:
+    """The reports of one call. `waiting` is the latest one that was not emitted."""
+
+    left: float = BURST
+    at: float = field(default_factory=time.monotonic)
+    waiting: _Report | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def take(self, rate: float) -> bool:
+        """Whether a report may be emitted now."""
+        now = time.monotonic()
+        self.left, self.at = min(BURST, self.left + (now - self.at) * rate), now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class PacedEvents:
+    """The emitter of one attempt for its runtime. All other events pass at once."""
+
+    def __init__(self, inner: Emitter) -> None:
+        self._inner = inner
+        self._sources: dict[str, _Source] = {}
+        self._left = ALLOWANCE
+
+    def emit(self, event: KnownEvent) -> None:
+        """Publish an event without waiting. Never fails."""
+        match event:
+            case ToolProgress(call=call):
+                self._report(call, event)
+            case Progress():
+                self._report("", event)
+            case LogMessage():
+                self._log(event)
+            case ToolCompleted(call=call) | ToolFailed(call=call):
+                self._end(call)
+                self._inner.emit(event)
+            case _:
+                self._inner.emit(event)
+
+    async def tool_starting(self, event: ToolStarted) -> None:
+        """Publish the start of a tool (see `Emitter`)."""
+        await self._inner.tool_starting(event)
+
+    async def answered(self, event: Answered) -> bool:
+        """Publish an answer (see `Emitter`)."""
+        return await self._inner.answered(event)
+
+    def end(self) -> None:
+        """The attempt is over: publish what waits."""
+        for call in list(self._sources):
+            self._end(call)
+
+    def _report(self, call: str, report: _Report) -> None:
+        source = self._sources.setdefault(call, _Source())
+        rate = PER_SECOND if self._left > 0 else 1 / LAST_PAUSE
+        if source.take(rate):
+            source.waiting = None
+            self._store(report)
+            return
+        source.waiting = report
+        if source.timer is None:
+            source.timer = asyncio.get_running_loop().call_later(1 / rate, self._retry, call)
+
+    def _retry(self, call: str) -> None:
+        source = self._sources[call]
+        waiting, source.waiting, source.timer = source.waiting, None, None
+        if waiting is not None:
+            self._report(call, waiting)
+
+    def _end(self, call: str) -> None:
+        source = self._sources.pop(call, None)
+        if source is not None and source.timer is not None:
+            source.timer.cancel()
+        if source is not None and source.waiting is not None:
+            self._store(source.waiting)
+
+    def _store(self, report: _Report) -> None:
+        text = report.message
+        if text is not None:
+            text = valid_text(text if len(text) <= LONGEST_REPORT else f"{text[: LONGEST_REPORT - 1]}…")
+        if not self._spend(len(text or "")):
+            text = None
+        self._inner.emit(report if text == report.message else report.model_copy(update={"message": text}))
+
+    def _log(self, event: LogMessage) -> None:
+        try:
+            size = len(to_json(event.data))
+        except ValueError:  # its data is left out where it is written
+            size = 0
+        if self._spend(size):
+            self._inner.emit(event)
+
+    def _spend(self, size: int) -> bool:
+        """Whether the allowance covers an event with a text of this size."""
+        before, self._left = self._left, self._left - _OVERHEAD - size
+        if self._left <= 0 < before:
+            log.warning("progress and log messages are left out: the turn has reported too much")
+        return self._left > 0

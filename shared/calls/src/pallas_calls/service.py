@@ -27,6 +27,7 @@ from pallas_calls.admission.budgets import watch_budgets
 from pallas_calls.admission.failed_agents import failed_to_start
 from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
+from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
@@ -335,10 +336,13 @@ async def make_calls(
     *,
     alone: bool = False,
     now: Callable[[], datetime] = utc_now,
+    store_bytes: int = STORE_BYTES,
+    team_share: float = TEAM_SHARE,
 ) -> AsyncGenerator[Calls]:
     """Yield what makes calls. All processes that make turns share the rate of an agent.
 
     `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
+    The broker may store `store_bytes`, and one team takes at most the part `team_share` of it.
     """
     await check_shards(bus)
     async with (
@@ -348,7 +352,8 @@ async def make_calls(
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
         watch_budgets(bus, now) as budgets,
+        watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
-        admission = AdmitTurn(QueuePositions(bus), rates, budgets)
+        admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
         yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)

@@ -14,7 +14,7 @@ from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
 from pallas_cli.private_files import private_folder
 from pallas_cli.processes.launch import Launch
-from pallas_cli.processes.probes import answers_ok
+from pallas_cli.processes.probes import answers_ok, complains
 
 _CONFIG = """\
 server_name: pallas
@@ -83,4 +83,6 @@ class EmbeddedNats:
         return Launch(
             command=(str(self.binary()), "--config", str(config)),
             ready=answers_ok(f"{self.monitor_url}/healthz"),
+            # After its disk was full, it stores nothing until it is started again.
+            broken=complains(f"{self.monitor_url}/healthz"),
         )

@@ -49,6 +49,15 @@ def answers_ok(url: str) -> Probe:
     return probe
 
 
+def complains(url: str) -> Probe:
+    """A probe that expects status 503 from a GET of `url`: the process is there, and says that it cannot work."""
+
+    async def probe() -> bool:
+        return await http_status(url) == 503
+
+    return probe
+
+
 def is_known(url: str) -> Probe:
     """A probe that expects the gateway to know the agent with this endpoint."""
 

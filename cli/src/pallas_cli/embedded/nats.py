@@ -84,5 +84,5 @@ class EmbeddedNats:
             command=(str(self.binary()), "--config", str(config)),
             ready=answers_ok(f"{self.monitor_url}/healthz"),
             # After its disk was full, it stores nothing until it is started again.
-            broken=complains(f"{self.monitor_url}/healthz"),
+            broken=complains(f"{self.monitor_url}/healthz", b" write error: "),
         )

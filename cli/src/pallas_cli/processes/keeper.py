@@ -16,7 +16,7 @@ from time import monotonic
 from pallas_cli.processes import child
 from pallas_cli.processes.backoff import Backoff
 from pallas_cli.processes.child import Child
-from pallas_cli.processes.launch import ProcessSpec
+from pallas_cli.processes.launch import Probe, ProcessSpec
 from pallas_cli.refused import Refused
 
 _REFUSED_SETTINGS = 2
@@ -98,19 +98,20 @@ class Keeper:
         return Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
 
     async def _watch(self, running: Child, first_ready: asyncio.Future[None]) -> int:
-        """Wait for the end of one process and return its exit code; report when it is ready."""
-        becoming_ready = asyncio.create_task(self._report_ready(running, first_ready))
+        """Wait for the end of one process and return its exit code; report when it is ready, and end it when broken."""
+        watching = [asyncio.create_task(self._report_ready(running, first_ready))]
+        if (broken := running.launch.broken) is not None:
+            watching.append(asyncio.create_task(self._end_when_broken(running, broken)))
         try:
             code = await running.ended()
             running.kill()
             return code
         finally:
-            becoming_ready.cancel()
-            with suppress(asyncio.CancelledError):
-                await becoming_ready
+            for task in watching:
+                task.cancel()
+            await asyncio.wait(watching)
 
     async def _report_ready(self, running: Child, first_ready: asyncio.Future[None]) -> None:
-        """Report when the process is ready, and end it when it is broken."""
         await running.ready()
         self._ready_at = monotonic()
         if first_ready.done():
@@ -118,13 +119,14 @@ class Keeper:
             self._on_restart()
         else:
             first_ready.set_result(None)
-        if (broken := running.launch.broken) is not None:
-            times = 0
-            while times < BROKEN_TIMES:
-                await asyncio.sleep(BROKEN_EVERY)
-                times = times + 1 if await broken() else 0
-            self._report(f"{self.spec.label} cannot work any more and is ended (log: {self.log})")
-            await running.stop(_STOP_SECONDS)
+
+    async def _end_when_broken(self, running: Child, broken: Probe) -> None:
+        times = 0
+        while times < BROKEN_TIMES:
+            await asyncio.sleep(BROKEN_EVERY)
+            times = times + 1 if await broken() else 0
+        self._report(f"{self.spec.label} cannot work any more and is ended (log: {self.log})")
+        await running.stop(_STOP_SECONDS)
 
 
 def _ending(code: int) -> str:

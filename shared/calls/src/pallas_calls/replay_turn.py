@@ -25,6 +25,9 @@ from pallas_schemas import ToolSchema
 
 _MOST_FAULTS = 5
 
+_WITH_MODEL = ("llm", "fast-agent")
+"""The kinds of agents whose model can be replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -131,7 +134,7 @@ def request_again(
         Rejected: the agent has no model to replace (`unknown_model`).
         Conflict: the arguments do not fit the agent's tool (`invalid_arguments`).
     """
-    if model is not None and definition.kind not in ("llm", "fast-agent"):
+    if model is not None and not has_model(definition):
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
     tool = _tool(definition, kept.tool)
     check_arguments(tool, kept.arguments)
@@ -173,6 +176,11 @@ async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
     if definition is None:
         raise Rejected(f"there is no agent {agent!r} in team {team!r}", code="unknown_agent", field="agent")
     return definition
+
+
+def has_model(definition: AgentDefinition) -> bool:
+    """Whether turns of the agent can be executed with another model."""
+    return definition.kind in _WITH_MODEL
 
 
 def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:

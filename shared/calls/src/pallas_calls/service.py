@@ -76,23 +76,19 @@ class Calls:
         When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
         background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
         """
-        position = 0
         with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
+            placed = await self._placed(request)
+            if isinstance(placed, Refusal):
+                return placed
+            submitted = await self._submit_or_join(placed, limits, observer)
+            if isinstance(submitted, Refusal):
+                return submitted
             try:
-                placed = await self._placed(request)
-                if isinstance(placed, Refusal):
-                    return placed
-                request = placed
-                submitted = await self._submit_or_join(request, limits, observer)
-                if isinstance(submitted, Refusal):
-                    return submitted
-                position = submitted.position
-                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer)
             except KeyReused:
                 return KEY_REUSED
             except asyncio.CancelledError:
-                if observer.caller_left() and not self.draining:
-                    self._leave(request, limits, position, observer)
+                self._left(placed, limits, submitted.position, observer)
                 raise
         return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
 
@@ -105,22 +101,23 @@ class Calls:
         attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
         cancelled only if `Observer.caller_left`.
         """
-        position = 0
+        placed = await self._placed(request)
+        if isinstance(placed, Refusal):
+            return placed
         try:
-            placed = await self._placed(request)
-            if isinstance(placed, Refusal):
-                return placed
-            request = placed
-            submitted = await self._submit_or_join(request, limits, observer, first=not again)
-            if isinstance(submitted, Refusal):
-                return submitted
-            position = submitted.position
-            return await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+            submitted = await self._submit_or_join(placed, limits, observer, first=not again)
+        except asyncio.CancelledError:
+            if again:
+                self._left(placed, limits, 0, observer)
+            raise
+        if isinstance(submitted, Refusal):
+            return submitted
+        try:
+            return await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer)
         except KeyReused:
             return KEY_REUSED
         except asyncio.CancelledError:
-            if observer.caller_left():
-                self.bus.spawn(self._cancel(request, position, observer.why_left()))
+            self._left(placed, limits, submitted.position, observer)
             raise
 
     async def resume(
@@ -218,7 +215,11 @@ class Calls:
         entering = self.admission.positions.entering(request.team, request.agent, caller, request.shard)
         with self.metrics.in_flight.track_inprogress(), entering:
             await observer.on_admitted()
-            return await submit_turn(self.bus, self.feeds, request, text=observer.text)
+            try:
+                return await submit_turn(self.bus, self.feeds, request, text=observer.text)
+            except asyncio.CancelledError:  # before, there is nothing to cancel
+                self._left(request, limits, 0, observer)
+                raise
 
     async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
         found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
@@ -270,6 +271,15 @@ class Calls:
             return nullcontext()
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
+
+    def _left(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
+        """The call is cancelled: leave the turn if its caller has left. A child is cancelled also when this drains."""
+        if not observer.caller_left():
+            return
+        if request.parent is not None:
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+        elif not self.draining:
+            self._leave(request, limits, position, observer)
 
     def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
         """Cancel the turn in the background, or with an idempotency key leave it for the grace time.

@@ -188,8 +188,8 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
         if await stored_outcome(bus, ref) is not None:
             return Over()
         match state.claim:
-            case None:
-                continue
+            case None:  # whoever was first is not to be read yet
+                raise Unavailable(f"the claim of turn {ref.turn_id!r} cannot be read")
             case CancelRequested():
                 return Conclude(attempt, state.seq, None)
             case Moved(to=to):

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -29,6 +29,7 @@ from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
 from pallas_calls.admission.turn_rates import TurnRates
+from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
 from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
@@ -47,7 +48,7 @@ from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TU
 from pallas_contracts.costs import Allowance
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Principal, TurnAsked, TurnRequested
+from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,10 @@ class Calls:
     places: Places
     metrics: CallMetrics
     draining: bool = False
+    waiting: WaitingTurns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.waiting = WaitingTurns(self.bus, self.presences, self.metrics.turns.ended)
 
     async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
         """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
@@ -84,12 +89,15 @@ class Calls:
             if isinstance(submitted, Refusal):
                 return submitted
             try:
-                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer)
+                with self._waits(submitted, limits.queue_timeout) as waiting:
+                    end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
             except KeyReused:
                 return KEY_REUSED
             except asyncio.CancelledError:
                 self._left(placed, limits, submitted.position, observer)
                 raise
+        if waiting.given_up is not None:
+            return self._refuse(request, waiting.given_up)
         return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
 
     async def call_child(
@@ -113,12 +121,14 @@ class Calls:
         if isinstance(submitted, Refusal):
             return submitted
         try:
-            return await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer)
+            with self._waits(submitted, limits.queue_timeout) as waiting:
+                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
         except KeyReused:
             return KEY_REUSED
         except asyncio.CancelledError:
             self._left(placed, limits, submitted.position, observer)
             raise
+        return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
 
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
@@ -132,8 +142,12 @@ class Calls:
         if resumed is None:
             return None
         ref = resumed.feed.ref  # with the shard in which the turn was found
-        with self.followers.following(ref):
-            return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
+        waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
+        with self.followers.following(ref), waits as waiting:
+            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True, waiting=waiting)
+        if waiting is None or waiting.given_up is None:
+            return end
+        return replace(end, answer=Fault(message=waiting.given_up.message))
 
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
         """Cancel a turn for good, as `cancel_by_id` does."""
@@ -156,8 +170,7 @@ class Calls:
         if self.leaders.lost:
             refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_shared else (place.shard,))]
             if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
-                self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
-                return refused
+                return self._refuse(request, nowhere_to_store())
         if not is_shared or self.places.table is None:
             return self.places.place_new(request)
         try:
@@ -191,10 +204,14 @@ class Calls:
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            self.metrics.call_refused(request.team, request.agent, submitted)
+            self._refuse(request, submitted)
         elif not submitted.joined:
             self.metrics.turn_accepted(request)
         return submitted
+
+    def _refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
+        self.metrics.call_refused(request.team, request.agent, refused)
+        return refused
 
     async def _admit_and_submit(
         self, request: TurnRequested, limits: Limits, observer: Observer
@@ -246,6 +263,7 @@ class Calls:
         observer: Observer,
         *,
         resumed: bool = False,
+        waiting: WaitingTurn | None = None,
     ) -> TurnEnd:
         """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
 
@@ -258,11 +276,14 @@ class Calls:
                 self._position(ref, queued) as position,
                 self.liveness.holding(ref.turn_id) as taken,
             ):
-                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
+                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed, waiting)
                 end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
             self.feeds.close(feed)
+
+    def _waits(self, queued: Submitted | Waiting, patience: float | None) -> WaitingTurn:
+        return WaitingTurn(self.waiting, queued.request, queued.position, patience)
 
     def _position(
         self, ref: TurnRef, queued: Submitted | Waiting | None
@@ -312,6 +333,7 @@ class _Followed:
     taken: Callable[[Claimed], None]
     on_relayed: Callable[[], None]
     resumed: bool
+    waiting: WaitingTurn | None
 
     async def ahead(self) -> int | None:
         return await self.position.ahead() if self.position is not None else None
@@ -322,6 +344,8 @@ class _Followed:
             raise KeyReused
         if self.position is not None:
             self.position.leave()
+        if self.waiting is not None:
+            self.waiting.claim = claim
         self.taken(claim)
         if self.resumed and claim.digest is not None:
             self.calls.followers.announce(self.ref)
@@ -366,4 +390,9 @@ async def make_calls(
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
         admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
-        yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        giving_up = bus.spawn(calls.waiting.keep())
+        try:
+            yield calls
+        finally:
+            giving_up.cancel()

@@ -116,7 +116,7 @@ async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
 
     async def has_effects(turn: TurnHistory) -> bool:
         definition = choice.definitions[key_of(turn)]
-        if definition.retry == "safe":
+        if definition.retry == "safe" and turn.team != PIPELINES_TEAM:
             return False
         for contract in (TURN_CLAIM, TURN_EVENT):
             async for record in read(bus, turn.ref.log, turn.ref.on(contract.template)):

@@ -16,7 +16,7 @@ from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
-from pallas_contracts.catalog import AGENTS
+from pallas_contracts.catalog import AGENTS, PIPELINES_TEAM
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.ids import TurnId, new_turn_id, replay_id
 from pallas_contracts.message import utc_now
@@ -59,11 +59,16 @@ class Plan:
 
 
 def repeated_tool(old: TurnHistory, definition: AgentDefinition) -> ToolStarted | None:
-    """A tool that the turn called and that is not said to be safe to call again, or None."""
-    if definition.retry == "safe":
+    """A tool that the turn called and that is not said to be safe to call again, or None.
+
+    The calls of a pipeline are turns of their own, which its journal joins but a replay makes again: they count, though
+    an attempt at it may be repeated.
+    """
+    is_pipeline = old.team == PIPELINES_TEAM
+    if definition.retry == "safe" and not is_pipeline:
         return None
     events = (event for attempt in old.attempts.values() for event in attempt.in_order())
-    return next((it for it in events if isinstance(it, ToolStarted) and it.leaf and not it.safe), None)
+    return next((it for it in events if isinstance(it, ToolStarted) and (it.leaf or is_pipeline) and not it.safe), None)
 
 
 async def find_stored_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory:

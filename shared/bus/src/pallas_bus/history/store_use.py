@@ -21,7 +21,7 @@ from pallas_contracts.shards import streams_in
 _WANTED = 32
 """Messages of a stream that are read at a time, and the last of which are kept: four times as many."""
 
-_MOST_TRIES = 16 * _WANTED
+_MOST_TRIES = 4 * _WANTED
 """Positions that are tried at a time: where messages have been removed, most of them are empty."""
 
 _AT_ONCE = 8

@@ -37,6 +37,9 @@ AGAIN = 1.0
 WRITE_EVERY = 5
 """Questions after which a message is stored; also while the last one was not."""
 
+_TEST = "write-test"
+"""The turn, agent and team of that message."""
+
 _TIMEOUT = 2.0
 _SILENT = 5.0
 """Seconds after which a replica counts as lost. Leaders hear from each about once a second."""
@@ -104,8 +107,8 @@ class Leaders:
         shard = self.shards.get(stream, 0)
         if stream != name_in(TURN_LOG, shard) or self.bus.service not in TURN_JOINED.owners:
             return True
-        ids = dict.fromkeys(TURN_JOINED.template.fields, "leader")
-        joined = TurnJoined(turn_id="leader", team="leader", agent="leader", gateway=self.bus.instance, at=utc_now())
+        ids = dict.fromkeys(TURN_JOINED.template.fields, _TEST)
+        joined = TurnJoined(turn_id=_TEST, team=_TEST, agent=_TEST, gateway=self.bus.instance, at=utc_now())
         subject = template_in(TURN_JOINED.template, shard).subject(**ids)
         try:
             await self.bus.put(subject, joined.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)

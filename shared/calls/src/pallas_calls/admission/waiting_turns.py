@@ -109,7 +109,7 @@ class WaitingTurns:
             if cancelled:
                 turn.given_up = replace(why, turn_id=ref.turn_id)
                 log.warning("given up: nobody can execute the turn", extra=ref.facts)
-                lost = claim.attempt if claim is not None else 0
-                await withdraw_turn(self.bus, turn.request, turn.position, self.ended, lost=lost)
+                if claim is not None:  # whoever follows one that nobody had claimed withdraws it
+                    await withdraw_turn(self.bus, turn.request, turn.position, self.ended, lost=claim.attempt)
         except PallasError as error:
             log.warning("a waiting turn cannot be given up yet", extra={**ref.facts, "reason": error.message})

@@ -29,7 +29,7 @@ _PORTS = range(20_000, 26_000)
 _CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: {max_payload}
-jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
+jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: {size} }}
 {further}
 """
 
@@ -67,9 +67,9 @@ def nats_version() -> str:
 class NatsServer:
     """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
 
-    `folder` holds its configuration, log and store; by default it is a temporary one that `close` removes. With a
-    `monitor_port` it tells of itself there, over HTTP. `further` is more configuration; `tls` says that there is TLS in
-    it, so that the server greets nobody in the open.
+    `folder` holds its configuration, log and store of at most `store`; by default it is a temporary one that `close`
+    removes. With a `monitor_port` it tells of itself there, over HTTP. `further` is more configuration; `tls` says that
+    there is TLS in it, so that the server greets nobody in the open.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class NatsServer:
         *,
         port: int | None = None,
         max_payload: str = "8MB",
+        store: str = "8GB",
         monitor_port: int | None = None,
         further: str = "",
         tls: bool = False,
@@ -86,6 +87,7 @@ class NatsServer:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pallas-nats-"))
         self.port = port or free_port()
         self.max_payload = max_payload
+        self.size = store
         self.monitor_port = monitor_port
         self.further = further
         self._tls = tls
@@ -164,7 +166,8 @@ class NatsServer:
         store = json.dumps(str(self.folder / "store"))
         monitor = f'http: "127.0.0.1:{self.monitor_port}"\n' if self.monitor_port is not None else ""
         further = monitor + self.further
-        return _CONFIG.format(port=self.port, max_payload=self.max_payload, store=store, further=further)
+        limits = {"max_payload": self.max_payload, "size": self.size}
+        return _CONFIG.format(port=self.port, store=store, further=further, **limits)
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None

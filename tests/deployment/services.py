@@ -20,7 +20,7 @@ def settings_of(package: Package) -> type[Settings]:
     [found] = [
         each
         for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Settings) and each is not Settings
+        if isinstance(each, type) and issubclass(each, Settings) and each.__module__ != Settings.__module__
     ]
     return found
 

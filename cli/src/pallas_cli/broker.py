@@ -91,6 +91,22 @@ def log_shards() -> int:
         raise WrongUsage(error.message) from error
 
 
+def store_bytes() -> int:
+    """What the broker of `pallas up` may store, as the environment says.
+
+    Raises:
+        WrongUsage: that is no number of bytes.
+    """
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import StoreSettings
+
+    given = {name: value for name, value in os.environ.items() if name.startswith("PALLAS_STORE_BYTES")}
+    try:
+        return StoreSettings.from_env(given).store_bytes
+    except Rejected as error:
+        raise WrongUsage(error.message) from error
+
+
 def _add_authority(environ: dict[str, str]) -> None:
     """Trust the authority that the context names, unless the environment names one."""
     authority = setting("nats_ca_file")

@@ -4,15 +4,20 @@ import asyncio
 from typing import Any
 
 from mcp_types import CallToolResult
+from tests.builders import turn_requested
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, a_lab, until
 from tests.waiting import eventually, soon, within
 
 from pallas_bus.transport import kv
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state
-from pallas_contracts.agents import WorkerPresence
+from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.admission.waiting_turns import WaitingTurn
+from pallas_contracts.agents import Limits, WorkerPresence
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed
 
 
 async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str) -> None:
@@ -83,6 +88,63 @@ async def test_a_worker_that_does_not_host_the_team_is_not_counted_as_failed(pla
         await waiting(platform, 1)
         call.cancel()
         await asyncio.wait({call})
+
+
+async def test_a_call_that_waits_ends_when_its_agent_fails_on_every_worker(platform: Platform) -> None:
+    front = await serving(platform)
+    async with front.client(platform.team, "bench") as client:
+        call = asyncio.create_task(client.call_tool("wait", {"file": "x"}))
+        await waiting(platform, 1)
+        await present(platform, "w1", hosts=False, bench="no such module")
+        error = error_of(await soon(call))
+    assert (error["code"], error["retryable"]) == ("agent_failed", True)
+    assert (await queue_state(platform.bus, platform.team, "bench")).waiting == 0
+    cancel = await platform.claim(CancelRequested)
+    assert (await platform.outcome(cancel)).status == "cancelled"
+
+
+async def test_a_call_waits_no_longer_than_queue_timeout_for_a_worker(platform: Platform) -> None:
+    await platform.publish(limits=Limits(queue_timeout=0.5))
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    front = await platform.gateway()
+    await platform.served(front)
+    async with front.client(platform.team, "bench") as client:
+        result = await soon(client.call_tool("wait", {"file": "x"}))
+    assert error_of(result)["code"] == "agent_failed"
+    assert "No worker of the agent was there for 0.5 s" in result.content[0].model_dump()["text"]
+
+
+async def test_a_turn_that_was_claimed_is_not_given_up(platform: Platform) -> None:
+    front = await serving(platform)
+    request = turn_requested(platform.team, "bench")
+    calls = front.gateway.calls
+    await present(platform, "w1", hosts=False, bench="no such module")
+    await until_worker_known(front, platform, "w1")
+    await claim(platform.bus, TurnRef.of(request), Claimed(attempt=1, worker="w", at=utc_now()), after=0)
+    with WaitingTurn(calls.waiting, request, 0, 0.0) as turn:
+        for _ in range(3):
+            await soon(calls.waiting.look())
+    assert turn.given_up is None
+    assert isinstance((await claim_state(platform.bus, TurnRef.of(request))).claim, Claimed)
+
+
+async def test_a_turn_whose_worker_is_lost_ends_when_no_other_can_go_on(platform: Platform) -> None:
+    front = await serving(platform)
+    request, calls = turn_requested(platform.team, "bench"), front.gateway.calls
+    await present(platform, "w1", hosts=False, bench="no such module")
+    await until_worker_known(front, platform, "w1")
+    position = (await submit(platform.bus, request)).seq
+    lost = Claimed(attempt=1, worker="gone", at=utc_now())
+    await claim(platform.bus, TurnRef.of(request), lost, after=0)
+    with WaitingTurn(calls.waiting, request, position, None, lost) as turn:
+        for _ in range(3):
+            await soon(calls.waiting.look())
+    assert turn.given_up is not None
+    assert (turn.given_up.code, turn.given_up.retry_after_ms) == ("worker_lost", None)
+    outcome = await stored_outcome(platform.bus, TurnRef.of(request))
+    assert outcome is not None
+    assert (outcome.status, outcome.attempt) == ("cancelled", 1)
+    assert (await queue_state(platform.bus, platform.team, "bench")).waiting == 0
 
 
 async def waiting(platform: Platform, number: int) -> None:

@@ -6,9 +6,11 @@ import signal
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import override
 
 import httpx
 import pytest
+from tests.builders import turn_requested
 from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.embedded import NatsServer
@@ -19,7 +21,11 @@ from tests.waiting import PATIENCE, Collected, eventually, soon, within
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
 from pallas_bus.turnlog.queue import submit
-from pallas_calls import submit_turn
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls import service, submit_turn
+from pallas_calls.observer import Observer
+from pallas_calls.submit_turn import Submitted
+from pallas_contracts.agents import Limits
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 
 REFUSED_WITHIN = 4.0
@@ -103,3 +109,38 @@ async def test_a_modern_caller_that_leaves_during_submission_cancels_its_call(
         await asyncio.wait({posting})
         await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
     await nothing_ran(alone)
+
+
+@pytest.mark.parametrize("admitted", [False, True])
+async def test_a_caller_that_leaves_cancels_its_turn_only_if_there_may_be_one(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, admitted: bool
+) -> None:
+    cancelled, reached = list[TurnRef](), asyncio.Event()
+
+    async def waits(*_: object, **__: object) -> Submitted:
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def cancel(_bus: Bus, ref: TurnRef, *_: object) -> None:
+        cancelled.append(ref)
+
+    class Leaves(Observer):
+        @override
+        async def on_admitted(self) -> None:
+            if not admitted:
+                await waits()
+
+        @override
+        def caller_left(self) -> bool:
+            return True
+
+    monkeypatch.setattr(service, "submit_turn", waits)
+    monkeypatch.setattr(service, "cancel_turn", cancel)
+    calls, request = (await platform.gateway()).gateway.calls, turn_requested(platform.team)
+    call = asyncio.create_task(calls.call(request, Limits(), Leaves()))
+    await soon(reached.wait())
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await asyncio.sleep(0)  # a cancel is written in the background
+    assert cancelled == ([TurnRef.of(request)] if admitted else [])

@@ -23,7 +23,7 @@ from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, DeadLetter
+from pallas_contracts.turns import Answered, CancelRequested, DeadLetter
 from pallas_executor import end_undecodable
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import Claimant, Verdict, claim_to_end
@@ -198,6 +198,21 @@ async def test_a_turn_without_attempts_left_becomes_a_dead_letter(lab: Lab) -> N
     assert (letter.turn_id, letter.code, letter.attempts) == (turn.request.turn_id, "worker_lost", 3)
     assert letter.reason == "The worker was lost 3 times. The turn may be retried."
     assert lab.counted("pallas_dead_letters_total", code="worker_lost") == 1
+
+
+async def test_a_turn_without_attempts_left_that_had_an_effect_may_not_be_retried(lab: Lab) -> None:
+    worker = await lab.worker()
+    turn = lab.follow(lab.request("say"))
+    await worker.drain()
+    lost = await lab.lose(turn.request, attempt=3)
+    await lost.writer.tool_starting(TOOL)
+    await lost.writer.answered(Answered(call=TOOL.call, basis="b", answer="1"))
+    await lost.writer.tool_starting(TOOL.model_copy(update={"call": "2", "safe": True}))  # stores what was before it
+    await lab.worker()
+    await lost.redeliver()
+    outcome = await turn.outcome()
+    assert (outcome.code, outcome.retryable) == ("worker_lost", False)
+    assert await letters(lab) == []
 
 
 async def test_a_turn_that_is_unsafe_to_repeat_makes_no_dead_letter(lab: Lab) -> None:

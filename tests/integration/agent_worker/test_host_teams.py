@@ -31,7 +31,7 @@ from pallas_executor import running
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
 from pallas_executor.teams.watching import Watching
-from pallas_teams import load_teams
+from pallas_teams import load_each
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 _REFUSALS = 2
@@ -315,9 +315,9 @@ async def test_a_change_reverted_while_it_was_loaded_is_hosted_when_made_again(
     def load_reverted_folder(*given: Any) -> Any:
         monkeypatch.undo()
         lab.edit("title: Surely", "title: Sure")
-        return load_teams(*given)
+        return load_each(*given)
 
-    monkeypatch.setattr(host_teams, "load_teams", load_reverted_folder)
+    monkeypatch.setattr(host_teams, "load_each", load_reverted_folder)
     lab.edit("title: Sure", "title: Surely")
     await eventually(lambda: caplog.messages.count("team hosted") == 1 + 1)
     lab.edit("title: Sure", "title: Surely")
@@ -442,3 +442,18 @@ async def test_a_prompt_that_no_worker_hosts_is_refused_at_once(lab: Hosting) ->
     with pytest.raises(Unavailable) as refused:
         await ask(lab.bus, READ_AGENT, question, team=lab.team, agent="bench")
     assert refused.value.code == "no_responders", "and not when the time is over"
+
+
+async def test_a_bad_folder_keeps_no_other_team_from_starting_or_changing(lab: Hosting, tmp_path: Path) -> None:
+    lab.describe()
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "agents.yaml").write_text("name: bad\nagents: {a: {}}\nx: " + "[" * 5000, "utf-8")
+    await lab.stack.enter_async_context(a_worker(lab.bus_url, bad, lab.folder))
+    await lab.until_published("bench", "once", "sure")
+    lab.edit("title: Sure", "title: Surely")
+    await eventually(lambda: lab.published()["sure"].title == "Surely")
+
+    mended = f"name: {lab.team}-bad\nnamespace: org.bad\nagents: {{a: {{instruction: x, model: offline}}}}\n"
+    (bad / "agents.yaml").write_text(mended, "utf-8")
+    await eventually(lambda: any(known.team == f"{lab.team}-bad" for known in lab.agents.values()))

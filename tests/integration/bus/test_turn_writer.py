@@ -15,6 +15,7 @@ from pallas_bus.transport import connection
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.errors import Stored as StoredAt
 from pallas_bus.transport.errors import stored as stored_at
+from pallas_bus.turnlog import writer as writer_module
 from pallas_bus.turnlog.claims import (
     claim_state,
     request_cancel,
@@ -24,9 +25,14 @@ from pallas_bus.turnlog.claims import (
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.turns import (
+    Answered,
     CancelRequested,
     Claimed,
+    LogMessage,
+    Result,
+    TextDelta,
     TurnClaim,
+    TurnEvents,
 )
 
 # Who may act for a turn
@@ -245,3 +251,23 @@ async def test_a_waiting_request_fails_at_once_when_the_connection_breaks(
         with pytest.raises(Unavailable):
             await soon(waiting)
         await link.mend()
+
+
+async def test_a_turn_that_stores_too_much_gets_no_further_progress_and_is_told_so_once(
+    turns: Declaring, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "MOST_STORED", 2000)
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    for _ in range(10):
+        writer.emit(text("x" * 900))
+        await writer.tool_starting(TOOL)  # what was emitted is sent before it
+    assert not await writer.answered(Answered(call="1", basis="b", answer="{}"))
+    writer.emit(result("done"))
+    assert await writer.conclude(turn_outcome(request, events=writer.last_event))
+    records = [record for record in await stored(bus, writer.ref) if ".content." in record.subject]
+    found = [event for each in records for event in TurnEvents.model_validate_json(each.data).events]
+    texts = [event for event in found if isinstance(event, TextDelta)]
+    assert 1 <= len(texts) < 4
+    assert sum(isinstance(event, LogMessage) for event in found) == 1
+    assert isinstance(found[-1], Result)

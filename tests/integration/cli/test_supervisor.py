@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -12,13 +13,22 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pydantic import SecretStr
 
-from pallas_cli.processes import log_files
+from pallas_bus.transport import leaders as leaders_module
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import connect
+from pallas_bus.transport.leaders import watch_leaders
+from pallas_bus.transport.streams import declare
+from pallas_cli.broker_config.users import Seeds
+from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.processes import keeper, log_files
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import answers_ok
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack.ports import free_port
+from pallas_contracts.catalog import GATEWAY, TURN_LOG
 
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
@@ -277,3 +287,25 @@ async def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> 
     supervisor.kill()
     await supervisor.wait()
     await until(lambda: is_gone(pid))
+
+
+async def test_a_broker_that_could_not_write_to_its_disk_is_not_ready_and_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full for a moment: files of this process cannot grow, and what failed once fails for good."""
+    monkeypatch.setattr(keeper, "BROKEN_EVERY", 2.0)
+    monkeypatch.setattr(leaders_module, "WRITE_EVERY", 1)
+    nats = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), free_port(), free_port())
+    async with started(tmp_path, ProcessSpec("nats", 1, 1, nats.launch)) as watched:
+        access = Access(nats.url, SecretStr(nats.seeds.kept(GATEWAY)))
+        async with connect(access, GATEWAY, timeout=2) as bus:
+            await declare(bus, TURN_LOG)
+            async with watch_leaders(bus, TURN_LOG) as leaders:
+                assert leaders.missing() is None
+                pid, endless = watched.pid("nats"), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+                await until(lambda: leaders.missing() == "nothing can be stored: TURN_LOG", 40)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, endless)
+                await asyncio.wait_for(watched.replaced.wait(), 40)
+                assert any("cannot work any more" in line for line in watched.lines)
+                await until(lambda: leaders.missing() is None, 40)

@@ -8,9 +8,9 @@ def test_the_wait_doubles_up_to_five_seconds() -> None:
     assert [backoff.after(uptime=0.0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
-def test_half_a_minute_of_uptime_resets_the_wait() -> None:
+def test_a_process_that_was_ready_for_long_is_restarted_at_once() -> None:
     backoff = Backoff()
     for _ in range(4):
         backoff.after(uptime=1.0)
-    assert backoff.after(uptime=30.0) == 0.2
-    assert backoff.after(uptime=1.0) == 0.4
+    assert backoff.after(uptime=5.0) == 0.0
+    assert backoff.after(uptime=1.0) == 0.2

@@ -1,5 +1,6 @@
 """Every rule of a team folder, broken once; and all of them at once."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from tests.requirements import requirement
 from tests.unit.teams.folders import OFFLINE, faults_of, only_fault, write_team
 
 from pallas_contracts.errors import Rejected
-from pallas_teams import TeamFaults, load_team, load_teams
+from pallas_teams import TeamFaults, load_each, load_team, load_teams
 
 AGENT_FAULTS = [
     ("agents: {a: {prot: 80}}", "agents.a.prot", "unknown field 'prot'; did you mean 'port'?"),
@@ -273,3 +274,45 @@ def test_clashes_are_reported_together_with_other_faults(tmp_path: Path) -> None
     with pytest.raises(TeamFaults) as caught:
         load_teams(folders, {})
     assert len(caught.value.faults) == 3
+
+
+_BOMBS = {
+    "brackets": ("x: " + "[" * 5000 + "]" * 5000, "more than 100 levels"),
+    "keys": ("? " * 5000 + "a", "more than 100 levels"),
+    "aliases": (
+        "x0: &a0 [z,z,z,z,z,z,z,z,z,z]\n"
+        + "".join(f"x{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+        "more than 50000 values",
+    ),
+    "chain": ("x0: &a0 [z]\n" + "".join(f"x{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 5000)), "more than 100 levels"),
+    "number": ("x: 1" + ":59" * 100_000, "put it in quotes"),
+    "float": ("x: 1.5" + "9" * 2000, "put it in quotes"),
+    "bytes": ("x: " + "y" * 600_000, "larger than 512 KiB"),
+}
+
+
+@pytest.mark.parametrize("bomb", _BOMBS)
+def test_a_file_that_costs_too_much_to_read_is_refused(tmp_path: Path, bomb: str) -> None:
+    text, reason = _BOMBS[bomb]
+    faults = faults_of(write_team(tmp_path, f"agents: {{a: {{}}}}\n{text}\n"))
+    assert any(reason in fault.message for fault in faults), faults
+
+
+@pytest.mark.parametrize("name", ["agents.yaml", "fastagent.secrets.yaml"])
+def test_a_pipe_is_not_read(tmp_path: Path, name: str) -> None:
+    folder = write_team(tmp_path, "agents: {a: {}}")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert only_fault(folder).message == "is not a file"
+
+
+def test_a_module_that_cannot_be_parsed_is_a_fault_of_its_folder_only(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "agent.py").write_text("from fast_agent import FastAgent\nx = " + "-" * 200_000 + "1\n")
+    good = write_team(tmp_path / "good", "agents: {a: {}}")
+    taken = write_team(tmp_path / "taken", "name: good\nagents: {b: {}}")
+    teams, refused = load_each([bad, good, taken], {})
+    assert list(teams) == [good]
+    assert set(refused) == {bad, taken}
+    assert "taken by" in refused[taken].message

@@ -14,7 +14,7 @@ from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
 from pallas_cli.private_files import private_folder
 from pallas_cli.processes.launch import Launch
-from pallas_cli.processes.probes import answers_ok
+from pallas_cli.processes.probes import answers_ok, complains
 
 _CONFIG = """\
 server_name: pallas
@@ -24,7 +24,7 @@ max_payload: 8MB
 jetstream {{
   store_dir: {store}
   max_memory_store: 256MB
-  max_file_store: 32GB
+  max_file_store: {store_bytes}
 }}
 include users.conf
 """
@@ -34,7 +34,7 @@ include users.conf
 class EmbeddedNats:
     """A nats-server with its streams below `folder` and the seeds of its users in `seeds`; `agents` are by team.
 
-    `shards` is how many shards of the log the users may use.
+    `shards` is how many shards of the log the users may use, `store_bytes` what all streams may take.
     """
 
     folder: Path
@@ -44,6 +44,7 @@ class EmbeddedNats:
     host: str = "127.0.0.1"
     agents: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     shards: int = 1
+    store_bytes: int = 32 * 1024**3
 
     @property
     def url(self) -> str:
@@ -71,10 +72,17 @@ class EmbeddedNats:
         (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds, shards=self.shards), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
-        config.write_text(
-            _CONFIG.format(host=self.host, port=self.port, monitor_port=self.monitor_port, store=store), "utf-8"
+        text = _CONFIG.format(
+            host=self.host,
+            port=self.port,
+            monitor_port=self.monitor_port,
+            store=store,
+            store_bytes=self.store_bytes,
         )
+        config.write_text(text, "utf-8")
         return Launch(
             command=(str(self.binary()), "--config", str(config)),
             ready=answers_ok(f"{self.monitor_url}/healthz"),
+            # After its disk was full, it stores nothing until it is started again.
+            broken=complains(f"{self.monitor_url}/healthz", b" write error: "),
         )

@@ -40,7 +40,7 @@ def read_manifests(path: str, given: str) -> list[Object]:
         given = kubectl("kustomize", path) if source.is_dir() else _text(source)
     try:
         found = [each for each in yaml.safe_load_all(given) if each is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise Refused(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
     if not found or not all(isinstance(each, dict) and "kind" in each and "metadata" in each for each in found):
         raise Refused(f"{path}: no manifests of Kubernetes")

@@ -8,6 +8,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from subprocess import SubprocessError
 from time import monotonic
@@ -15,10 +16,16 @@ from time import monotonic
 from pallas_cli.processes import child
 from pallas_cli.processes.backoff import Backoff
 from pallas_cli.processes.child import Child
-from pallas_cli.processes.launch import ProcessSpec
+from pallas_cli.processes.launch import Probe, ProcessSpec
 from pallas_cli.refused import Refused
 
 _REFUSED_SETTINGS = 2
+
+BROKEN_EVERY = 3.0
+BROKEN_TIMES = 4
+"""A process that says so often, with so many seconds between, that it cannot work is started again."""
+
+_STOP_SECONDS = 10.0
 
 
 class Keeper:
@@ -34,6 +41,7 @@ class Keeper:
         self._report = report
         self._on_restart = on_restart
         self._backoff = Backoff()
+        self._ready_at = inf
         self._first_ready: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -68,7 +76,7 @@ class Keeper:
 
     async def _keep(self, first_ready: asyncio.Future[None]) -> None:
         while True:
-            started = monotonic()
+            self._ready_at = inf
             try:
                 self.child = await child.start(await self.spec.prepare(), self.log)
             except (Refused, OSError, SubprocessError) as error:  # such as a full disk or the limit of processes
@@ -82,7 +90,7 @@ class Keeper:
                     first_ready.set_exception(Refused(f"{self.spec.label}: {self.child.last_line() or 'refused'}"))
                     return
                 self._report(f"{self.spec.label} {_ending(code)}")
-            delay = self._backoff.after(monotonic() - started)
+            delay = self._backoff.after(monotonic() - self._ready_at)
             self._report(f"{self.spec.label} restarts in {delay:.1f} s (log: {self.log})")
             await asyncio.sleep(delay)
 
@@ -90,24 +98,35 @@ class Keeper:
         return Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
 
     async def _watch(self, running: Child, first_ready: asyncio.Future[None]) -> int:
-        """Wait for the end of one process and return its exit code; report when it is ready."""
-        becoming_ready = asyncio.create_task(self._report_ready(running, first_ready))
+        """Wait for the end of one process and return its exit code; report when it is ready, and end it when broken."""
+        watching = [asyncio.create_task(self._report_ready(running, first_ready))]
+        if (broken := running.launch.broken) is not None:
+            watching.append(asyncio.create_task(self._end_when_broken(running, broken)))
         try:
             code = await running.ended()
             running.kill()
             return code
         finally:
-            becoming_ready.cancel()
-            with suppress(asyncio.CancelledError):
-                await becoming_ready
+            for task in watching:
+                task.cancel()
+            await asyncio.wait(watching)
 
     async def _report_ready(self, running: Child, first_ready: asyncio.Future[None]) -> None:
         await running.ready()
+        self._ready_at = monotonic()
         if first_ready.done():
             self._report(f"{self.spec.label} is ready again (pid {running.pid})")
             self._on_restart()
         else:
             first_ready.set_result(None)
+
+    async def _end_when_broken(self, running: Child, broken: Probe) -> None:
+        times = 0
+        while times < BROKEN_TIMES:
+            await asyncio.sleep(BROKEN_EVERY)
+            times = times + 1 if await broken() else 0
+        self._report(f"{self.spec.label} cannot work any more and is ended (log: {self.log})")
+        await running.stop(_STOP_SECONDS)
 
 
 def _ending(code: int) -> str:

@@ -17,11 +17,13 @@ type Probe = Callable[[], Awaitable[bool]]
 class Launch:
     """One start of one process.
 
-    `env` is the whole environment. `rootless` is for servers that refuse to run as root.
+    `env` is the whole environment. `rootless` is for servers that refuse to run as root. A
+    process whose probe `broken` says so for long cannot mend itself, and is started again.
     """
 
     command: tuple[str, ...]
     ready: Probe
+    broken: Probe | None = None
     env: Mapping[str, str] = field(default_factory=server_environment, repr=False)
     rootless: bool = False
     stop_signal: signal.Signals = signal.SIGTERM

@@ -16,13 +16,13 @@ _UNKNOWN = frozenset({0, 404, 503})
 
 
 async def _exchange(host: str, port: int, request: bytes) -> bytes:
-    """Send `request` and return the first bytes of the answer; empty if there is none."""
+    """Send `request` and return the beginning of the answer; empty if there is none."""
     try:
         async with asyncio.timeout(_TIMEOUT):
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(request)
-                return await reader.read(256)
+                return await reader.read(2048)
             finally:
                 writer.close()
                 with suppress(OSError):
@@ -33,11 +33,15 @@ async def _exchange(host: str, port: int, request: bytes) -> bytes:
 
 async def http_status(url: str) -> int:
     """Return the status of a GET of `url`, or 0 if nothing answers."""
+    words = (await _get(url)).split(maxsplit=2)
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+async def _get(url: str) -> bytes:
     parts = urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
     head = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    words = (await _exchange(host, port, head.encode())).split()
-    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+    return await _exchange(host, port, head.encode())
 
 
 def answers_ok(url: str) -> Probe:
@@ -45,6 +49,15 @@ def answers_ok(url: str) -> Probe:
 
     async def probe() -> bool:
         return await http_status(url) == 200
+
+    return probe
+
+
+def complains(url: str, words: bytes) -> Probe:
+    """A probe that expects `words` in the answer to a GET of `url`."""
+
+    async def probe() -> bool:
+        return words in await _get(url)
 
     return probe
 

@@ -109,7 +109,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             metrics = make_metrics(process.probes.metrics)
             catalogue.on_change(metrics.calls.agents.changed)
             alone = settings.live_turns == "own"
-            calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls, alone=alone))
+            store = partial(make_calls, store_bytes=settings.store_bytes, team_share=settings.team_store_share)
+            calls = await stack.enter_async_context(store(bus, gateways, presences, metrics.calls, alone=alone))
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
             process.probes.checks["budgets"] = calls.admission.budgets.missing

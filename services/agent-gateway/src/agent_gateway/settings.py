@@ -6,10 +6,10 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from agent_gateway.signers import check_signers
 from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
-from pallas_runtime.settings import Names, Networks, Ports, Settings
+from pallas_runtime.settings import Names, Networks, Ports, StoreSettings
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(StoreSettings):
     """Settings of an agent-gateway."""
 
     max_connections: int = Field(

@@ -109,7 +109,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))
         agents.on_change(metrics.calls.agents.changed)
-        calls = await enter(make_calls(bus, gateways, workers, metrics.calls, alone=True))
+        store = partial(make_calls, store_bytes=settings.store_bytes, team_share=settings.team_store_share)
+        calls = await enter(store(bus, gateways, workers, metrics.calls, alone=True))
         process.probes.checks[STORED] = calls.leaders.missing
         process.vital(calls.liveness.keeping)
         process.probes.checks["budgets"] = calls.admission.budgets.missing

@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
-from pallas_runtime.settings import Names, Settings
+from pallas_runtime.settings import Names, StoreSettings
 
 
-class PipelinesSettings(Settings):
+class PipelinesSettings(StoreSettings):
     """Settings of pipelines."""
 
     slots: int = Field(1000, ge=1, le=4096, description="executions and other calls that this replica runs at a time")

@@ -39,11 +39,21 @@ class TurnEnd:
 
 
 type Limit = Literal[
-    "queue", "caller", "rate", "caller_rate", "store", "broker", "hold", "checks", "team_budget", "caller_budget"
+    "queue",
+    "caller",
+    "rate",
+    "caller_rate",
+    "store",
+    "team_store",
+    "broker",
+    "hold",
+    "checks",
+    "team_budget",
+    "caller_budget",
 ]
 """Why the platform is busy: too many turns wait (of the agent, of one caller), too many per second (of the agent, of
-one caller), the broker's store is full, the broker does not answer, no turns are taken after a restore, too many
-arguments are being checked, or a budget is used up."""
+one caller), the broker's store is full, the team has used up its share of it, the broker does not answer, no turns are
+taken after a restore, too many arguments are being checked, or a budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)

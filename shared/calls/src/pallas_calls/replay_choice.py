@@ -16,7 +16,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.content.sealed import sealed_turns
 from pallas_bus.turnlog.logs import count_in_shards
-from pallas_calls.replay_turn import repeated_tool
+from pallas_calls.replay_turn import has_model, repeated_tool
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT
 from pallas_contracts.turns import Principal
@@ -95,7 +95,7 @@ def _why_not(choice: Choice, turn: TurnHistory, model: str | None, operator: Pri
         return "child"
     if definition is None or definition.unusable is not None:
         return "unknown_agent"
-    if model is not None and definition.kind != "llm":
+    if model is not None and not has_model(definition):
         return "unknown_model"
     caller = caller_of(turn.team, turn.principal, operator)
     return None if caller == operator or definition.allows(caller) else "not_allowed"
@@ -116,7 +116,7 @@ async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
 
     async def has_effects(turn: TurnHistory) -> bool:
         definition = choice.definitions[key_of(turn)]
-        if definition.retry == "safe":
+        if definition.retry == "safe" and turn.team != PIPELINES_TEAM:
             return False
         for contract in (TURN_CLAIM, TURN_EVENT):
             async for record in read(bus, turn.ref.log, turn.ref.on(contract.template)):

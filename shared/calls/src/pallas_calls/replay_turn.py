@@ -16,7 +16,7 @@ from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
-from pallas_contracts.catalog import AGENTS
+from pallas_contracts.catalog import AGENTS, PIPELINES_TEAM
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.ids import TurnId, new_turn_id, replay_id
 from pallas_contracts.message import utc_now
@@ -24,6 +24,9 @@ from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
 from pallas_schemas.schema import Schema
 
 _MOST_FAULTS = 5
+
+_WITH_MODEL = ("llm", "fast-agent")
+"""The kinds of agents whose model can be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,16 @@ class Plan:
 
 
 def repeated_tool(old: TurnHistory, definition: AgentDefinition) -> ToolStarted | None:
-    """A tool that the turn called and that is not said to be safe to call again, or None."""
-    if definition.retry == "safe":
+    """A tool that the turn called and that is not said to be safe to call again, or None.
+
+    The calls of a pipeline are turns of their own, which its journal joins but a replay makes again: they count, though
+    an attempt at it may be repeated.
+    """
+    is_pipeline = old.team == PIPELINES_TEAM
+    if definition.retry == "safe" and not is_pipeline:
         return None
     events = (event for attempt in old.attempts.values() for event in attempt.in_order())
-    return next((it for it in events if isinstance(it, ToolStarted) and it.leaf and not it.safe), None)
+    return next((it for it in events if isinstance(it, ToolStarted) and (it.leaf or is_pipeline) and not it.safe), None)
 
 
 async def find_stored_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory:
@@ -131,7 +139,7 @@ async def request_again(
         Rejected: the agent has no model to replace (`unknown_model`).
         Conflict: the arguments do not fit the agent's tool (`invalid_arguments`).
     """
-    if model is not None and definition.kind not in ("llm", "fast-agent"):
+    if model is not None and not has_model(definition):
         raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
     tool = _tool(definition, kept.tool)
     await _check_arguments(definition, tool, kept.arguments)
@@ -173,6 +181,11 @@ async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
     if definition is None:
         raise Rejected(f"there is no agent {agent!r} in team {team!r}", code="unknown_agent", field="agent")
     return definition
+
+
+def has_model(definition: AgentDefinition) -> bool:
+    """Whether turns of the agent can be executed with another model."""
+    return definition.kind in _WITH_MODEL
 
 
 def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:

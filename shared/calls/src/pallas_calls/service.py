@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -27,7 +27,9 @@ from pallas_calls.admission.budgets import watch_budgets
 from pallas_calls.admission.failed_agents import failed_to_start
 from pallas_calls.admission.held_agents import held
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
+from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
 from pallas_calls.admission.turn_rates import TurnRates
+from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
 from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
@@ -46,7 +48,7 @@ from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TU
 from pallas_contracts.costs import Allowance
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Principal, TurnAsked, TurnRequested
+from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,10 @@ class Calls:
     places: Places
     metrics: CallMetrics
     draining: bool = False
+    waiting: WaitingTurns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.waiting = WaitingTurns(self.bus, self.presences, self.metrics.turns.ended)
 
     async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
         """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
@@ -75,24 +81,23 @@ class Calls:
         When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
         background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
         """
-        position = 0
         with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
+            placed = await self._placed(request)
+            if isinstance(placed, Refusal):
+                return placed
+            submitted = await self._submit_or_join(placed, limits, observer)
+            if isinstance(submitted, Refusal):
+                return submitted
             try:
-                placed = await self._placed(request)
-                if isinstance(placed, Refusal):
-                    return placed
-                request = placed
-                submitted = await self._submit_or_join(request, limits, observer)
-                if isinstance(submitted, Refusal):
-                    return submitted
-                position = submitted.position
-                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+                with self._waits(submitted, limits.queue_timeout) as waiting:
+                    end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
             except KeyReused:
                 return KEY_REUSED
             except asyncio.CancelledError:
-                if observer.caller_left() and not self.draining:
-                    self._leave(request, limits, position, observer)
+                self._left(placed, limits, submitted.position, observer)
                 raise
+        if waiting.given_up is not None:
+            return self._refuse(request, waiting.given_up)
         return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
 
     async def call_child(
@@ -104,23 +109,26 @@ class Calls:
         attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
         cancelled only if `Observer.caller_left`.
         """
-        position = 0
+        placed = await self._placed(request)
+        if isinstance(placed, Refusal):
+            return placed
         try:
-            placed = await self._placed(request)
-            if isinstance(placed, Refusal):
-                return placed
-            request = placed
-            submitted = await self._submit_or_join(request, limits, observer, first=not again)
-            if isinstance(submitted, Refusal):
-                return submitted
-            position = submitted.position
-            return await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+            submitted = await self._submit_or_join(placed, limits, observer, first=not again)
+        except asyncio.CancelledError:
+            if again:
+                self._left(placed, limits, 0, observer)
+            raise
+        if isinstance(submitted, Refusal):
+            return submitted
+        try:
+            with self._waits(submitted, limits.queue_timeout) as waiting:
+                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
         except KeyReused:
             return KEY_REUSED
         except asyncio.CancelledError:
-            if observer.caller_left():
-                self.bus.spawn(self._cancel(request, position, observer.why_left()))
+            self._left(placed, limits, submitted.position, observer)
             raise
+        return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
 
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
@@ -134,8 +142,12 @@ class Calls:
         if resumed is None:
             return None
         ref = resumed.feed.ref  # with the shard in which the turn was found
-        with self.followers.following(ref):
-            return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
+        waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
+        with self.followers.following(ref), waits as waiting:
+            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True, waiting=waiting)
+        if waiting is None or waiting.given_up is None:
+            return end
+        return replace(end, answer=Fault(message=waiting.given_up.message))
 
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
         """Cancel a turn for good, as `cancel_by_id` does."""
@@ -158,8 +170,7 @@ class Calls:
         if self.leaders.lost:
             refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_shared else (place.shard,))]
             if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
-                self.metrics.call_refused(request.team, request.agent, refused := nowhere_to_store())
-                return refused
+                return self._refuse(request, nowhere_to_store())
         if not is_shared or self.places.table is None:
             return self.places.place_new(request)
         try:
@@ -193,10 +204,14 @@ class Calls:
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            self.metrics.call_refused(request.team, request.agent, submitted)
+            self._refuse(request, submitted)
         elif not submitted.joined:
             self.metrics.turn_accepted(request)
         return submitted
+
+    def _refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
+        self.metrics.call_refused(request.team, request.agent, refused)
+        return refused
 
     async def _admit_and_submit(
         self, request: TurnRequested, limits: Limits, observer: Observer
@@ -217,7 +232,11 @@ class Calls:
         entering = self.admission.positions.entering(request.team, request.agent, caller, request.shard)
         with self.metrics.in_flight.track_inprogress(), entering:
             await observer.on_admitted()
-            return await submit_turn(self.bus, self.feeds, request, text=observer.text)
+            try:
+                return await submit_turn(self.bus, self.feeds, request, text=observer.text)
+            except asyncio.CancelledError:  # before, there is nothing to cancel
+                self._left(request, limits, 0, observer)
+                raise
 
     async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
         found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
@@ -244,6 +263,7 @@ class Calls:
         observer: Observer,
         *,
         resumed: bool = False,
+        waiting: WaitingTurn | None = None,
     ) -> TurnEnd:
         """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
 
@@ -256,11 +276,14 @@ class Calls:
                 self._position(ref, queued) as position,
                 self.liveness.holding(ref.turn_id) as taken,
             ):
-                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
+                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed, waiting)
                 end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
             self.feeds.close(feed)
+
+    def _waits(self, queued: Submitted | Waiting, patience: float | None) -> WaitingTurn:
+        return WaitingTurn(self.waiting, queued.request, queued.position, patience)
 
     def _position(
         self, ref: TurnRef, queued: Submitted | Waiting | None
@@ -269,6 +292,15 @@ class Calls:
             return nullcontext()
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
+
+    def _left(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
+        """The call is cancelled: leave the turn if its caller has left. A child is cancelled also when this drains."""
+        if not observer.caller_left():
+            return
+        if request.parent is not None:
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+        elif not self.draining:
+            self._leave(request, limits, position, observer)
 
     def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
         """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
@@ -301,6 +333,7 @@ class _Followed:
     taken: Callable[[Claimed], None]
     on_relayed: Callable[[], None]
     resumed: bool
+    waiting: WaitingTurn | None
 
     async def ahead(self) -> int | None:
         return await self.position.ahead() if self.position is not None else None
@@ -311,6 +344,8 @@ class _Followed:
             raise KeyReused
         if self.position is not None:
             self.position.leave()
+        if self.waiting is not None:
+            self.waiting.claim = claim
         self.taken(claim)
         if self.resumed and claim.digest is not None:
             self.calls.followers.announce(self.ref)
@@ -335,10 +370,13 @@ async def make_calls(
     *,
     alone: bool = False,
     now: Callable[[], datetime] = utc_now,
+    store_bytes: int = STORE_BYTES,
+    team_share: float = TEAM_SHARE,
 ) -> AsyncGenerator[Calls]:
     """Yield what makes calls. All processes that make turns share the rate of an agent.
 
     `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
+    The broker may store `store_bytes`, and one team takes at most the part `team_share` of it.
     """
     await check_shards(bus)
     async with (
@@ -348,7 +386,13 @@ async def make_calls(
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
         watch_budgets(bus, now) as budgets,
+        watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
-        admission = AdmitTurn(QueuePositions(bus), rates, budgets)
-        yield Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
+        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        giving_up = bus.spawn(calls.waiting.keep())
+        try:
+            yield calls
+        finally:
+            giving_up.cancel()

@@ -14,7 +14,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import WORKERS
+from pallas_contracts.catalog import PIPELINES_TEAM, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnRequested
@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """End it without executing it. `why` None: it was cancelled. `used_up`: no attempt is left."""
+    """End it without executing it. `why` None: it was cancelled. `used_up`: no attempt is left; it may be retried."""
 
     attempt: int
     fence: int
@@ -188,8 +188,8 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
         if await stored_outcome(bus, ref) is not None:
             return Over()
         match state.claim:
-            case None:
-                continue
+            case None:  # whoever was first is not to be read yet
+                raise Unavailable(f"the claim of turn {ref.turn_id!r} cannot be read")
             case CancelRequested():
                 return Conclude(attempt, state.seq, None)
             case Moved(to=to):
@@ -222,6 +222,9 @@ def _judge(journal: Journal, definition: AgentDefinition) -> _Judged:
         return _Judged(journal, _Lost(Failed("worker_lost", why)))
     if journal.lost >= definition.limits.max_attempts:
         times = "once" if journal.lost == 1 else f"{journal.lost} times"
-        why = f"The worker was lost {times}. The turn may be retried."
-        return _Judged(journal, _Lost(Failed("worker_lost", why, retryable=True), used_up=True))
+        # A pipeline's calls are turns of their own, so its journal does not say which of them had effects.
+        repeatable = journal.effect is None and definition.team != PIPELINES_TEAM
+        may = "The turn may be retried." if repeatable else "It had called tools with effects: check before you retry."
+        lost = Failed("worker_lost", f"The worker was lost {times}. {may}", retryable=repeatable)
+        return _Judged(journal, _Lost(lost, used_up=repeatable))
     return _Judged(journal)

@@ -95,6 +95,13 @@ class Settings(BrokerSettings):
     stream_replicas: int = Field(1, ge=1, le=5, description="replicas of every stream that this service declares")
 
 
+class StoreSettings(Settings):
+    """Settings of a process that admits turns."""
+
+    store_bytes: int = Field(32 * 1024**3, ge=1024**2, description="what the broker may store (`max_file_store`)")
+    team_store_share: float = Field(0.5, gt=0, le=1, description="the part of it that the turns of one team may take")
+
+
 def variable(field: str) -> str:
     """The environment variable of a field."""
     return f"{PREFIX}{field.upper()}"

@@ -3,7 +3,7 @@
 from pallas_teams.changes import FolderChanges
 from pallas_teams.digest import folder_digest, folder_files
 from pallas_teams.faults import Fault, TeamFaults
-from pallas_teams.loader import SECRETS_FILE, load_team, load_teams
+from pallas_teams.loader import SECRETS_FILE, load_each, load_team, load_teams
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -31,6 +31,7 @@ __all__ = [
     "TeamFolder",
     "folder_digest",
     "folder_files",
+    "load_each",
     "load_team",
     "load_teams",
     "reveal",

@@ -1,6 +1,6 @@
 """Loads team folders: parse, expand, check, build. All faults of all files are reported together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,19 @@ from pallas_teams.tree import Branch, merge
 AGENTS_FILE = "agents.yaml"
 CONFIG_FILE = "fastagent.config.yaml"
 SECRETS_FILE = "fastagent.secrets.yaml"
+
+_FAILURES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Such as that of a module that is nested too deeply to be parsed."""
 
 
 def load_team(folder: Path, environ: Mapping[str, str]) -> TeamFolder:
@@ -50,6 +63,32 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     return tuple(team for team in teams if team is not None)
 
 
+def load_each(
+    folders: Sequence[Path], environ: Mapping[str, str]
+) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
+    """Read the folders of several teams: those that can be used, and the faults of the others.
+
+    A folder with faults does not touch the others: of two that clash, the first one without other faults can be used.
+    """
+    found = {folder: FaultList(FIELDS) for folder in folders}
+    readings = [_read(folder, environ, faults) for folder, faults in found.items()]
+    clashes = FaultList(FIELDS)
+    check_clashes(
+        [TeamTree(it.folder, it.tree) for it in readings if it.tree is not None and not found[it.folder]], clashes
+    )
+    teams: dict[Path, TeamFolder] = {}
+    refused: dict[Path, TeamFaults] = {}
+    for reading in readings:
+        faults = found[reading.folder]
+        team = _build(reading, environ, faults) if not faults else None
+        every = [*faults, *(it for it in clashes if Path(it.file).is_relative_to(reading.folder))]
+        if team is not None and not every:
+            teams[reading.folder] = team
+        else:
+            refused[reading.folder] = TeamFaults(every)
+    return teams, refused
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """What could be read of a folder. `tree` is that of `agents.yaml`; parts with faults are None."""
@@ -72,6 +111,15 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
 
 
 def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:
+    """Read a folder. Whatever fails is a fault of this folder: the process reads those of other teams, too."""
+    try:
+        return _read_folder(folder, environ, faults)
+    except _FAILURES as error:
+        faults.add(Mark(str(folder)), (), f"cannot be read: {type(error).__name__}")
+        return _Reading(folder, None, None, None)
+
+
+def _read_folder(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:
     if not folder.is_dir():
         faults.add(Mark(str(folder)), (), "is not a folder")
         return _Reading(folder, None, None, None)

@@ -1,7 +1,8 @@
-"""Parses a YAML file into a tree. The only module that uses PyYAML.
+"""Parses a YAML file into a tree, within limits. The only module that uses PyYAML.
 
-Error texts of PyYAML contain a part of the file, which may be a secret. Only the description of the problem is used,
-without anything that it quotes.
+An alias stands for a copy of what it names, so a short file can be a tree without end: nodes and levels are counted as
+the tree has them. Error texts of PyYAML contain a part of the file, which may be a secret. Only the description of the
+problem is used, without anything that it quotes.
 """
 
 import re
@@ -9,10 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import yaml
+from yaml.composer import ComposerError
 
 from pallas_teams.faults import FaultList, FieldPath, Mark
 from pallas_teams.tree import Branch, Entry, Leaf, Node, Row
 
+MOST_BYTES = 512 * 1024
+MOST_LEVELS = 100
+MOST_NODES = 50_000
+_LONGEST_VALUE = 1000
+"""Characters of a number or another value that is no text: converting long ones takes too long."""
+
+_TEXT = "tag:yaml.org,2002:str"
 _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
 
 
@@ -22,13 +31,8 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch
     Returns None if the file cannot be parsed, with the reason in `faults`. `secret` sets that flag of all its marks.
     """
     top = Mark(str(path), 1, 1, secret)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        faults.add(Mark(str(path), error.object[: error.start].count(b"\n") + 1, 1), (), "is not UTF-8 text")
-        return None
-    except OSError as error:
-        faults.add(Mark(str(path)), (), f"cannot be read: {error.strerror or type(error).__name__}")
+    text = _text(path, faults)
+    if text is None:
         return None
     node = _compose(text, top, faults)
     if node is None or isinstance(node, Branch):
@@ -42,11 +46,8 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch
 def parse_front_matter(path: Path, faults: FaultList) -> Branch | None:
     """Parse what stands between the lines of three dashes at the beginning of a Markdown file; None if nothing does."""
     top = Mark(str(path), 1, 1)
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        faults.add(Mark(str(path)), (), "cannot be read as UTF-8 text")
-        return None
+    text = _text(path, faults)
+    lines = text.splitlines() if text is not None else []
     if not lines or lines[0].strip() != "---":
         return None
     ends = [number for number, line in enumerate(lines[1:], 1) if line.strip() == "---"]
@@ -60,9 +61,44 @@ def parse_front_matter(path: Path, faults: FaultList) -> Branch | None:
     return None
 
 
+def _text(path: Path, faults: FaultList) -> str | None:
+    """The text of a file; None if it cannot be read, with the reason in `faults`."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device could be read for ever
+            faults.add(Mark(str(path)), (), "is not a file")
+            return None
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            faults.add(Mark(str(path)), (), f"is larger than {MOST_BYTES // 1024} KiB")
+            return None
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.add(Mark(str(path), error.object[: error.start].count(b"\n") + 1, 1), (), "is not UTF-8 text")
+    except OSError as error:
+        faults.add(Mark(str(path)), (), f"cannot be read: {error.strerror or type(error).__name__}")
+    return None
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML composes nodes by recursion: this ends it in time."""
+
+    _level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._level += 1
+        if self._level > MOST_LEVELS:
+            mark = parent.start_mark if parent is not None else None
+            raise ComposerError(None, None, f"it has more than {MOST_LEVELS} levels", mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
+
+
 def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         return Leaf(top, None) if node is None else _Grafter(loader, top, faults).graft(node)
     except yaml.reader.ReaderError as error:
@@ -84,9 +120,15 @@ class _Grafter:
         self._top = top
         self._faults = faults
         self._inside: set[int] = set()
+        self._nodes = 0
 
     def graft(self, node: yaml.Node, path: FieldPath = ()) -> Node:
         mark = self._mark(node)
+        self._nodes += 1
+        if self._nodes > MOST_NODES or len(self._inside) > MOST_LEVELS:
+            limit = f"{MOST_NODES} values" if self._nodes > MOST_NODES else f"{MOST_LEVELS} levels"
+            problem = f"it has more than {limit}, with what its aliases stand for"
+            raise ComposerError(None, None, problem, node.start_mark)
         if id(node) in self._inside:
             self._faults.add(mark, path, "contains itself")
             return Leaf(mark, None)
@@ -117,8 +159,10 @@ class _Grafter:
 
     def _value(self, node: yaml.Node, mark: Mark, path: FieldPath) -> object:
         try:
+            if node.tag != _TEXT and len(node.value) > _LONGEST_VALUE:
+                raise ValueError("too long")
             return self._loader.construct_object(node)  # pyright: ignore[reportUnknownMemberType] - untyped stub
-        except (yaml.YAMLError, ValueError, LookupError, AttributeError):
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError, ArithmeticError, TypeError):
             # PyYAML does not check the text behind an explicit tag, as in `!!bool maybe`.
             self._faults.add(mark, path, "is not a value that YAML knows; put it in quotes")
             return ""

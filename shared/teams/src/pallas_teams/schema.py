@@ -214,7 +214,7 @@ class AgentSection(Section):
     turn_timeout: Seconds = 600.0
     """Seconds that a turn may take, over all its attempts."""
     queue_timeout: Seconds = 120.0
-    """Seconds that a turn may wait with no worker before the agent counts as failed."""
+    """Seconds that a turn may wait with no worker before it ends with `agent_failed` and the agent counts as failed."""
     max_concurrency: Count | None = None
     """Turns that run at a time, over all workers. Default: no limit."""
     max_queued: Count = 1000

@@ -15,6 +15,7 @@ from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 WRONG_LAST_SEQUENCE = 10071
 _POSITION = re.compile(r"wrong last sequence: (\d+)")
 STREAM_FULL = 10077
+STORE_FULL = 10023
 IN_FLIGHT = 10164
 """A replicated stream stores one message at a time for each subject whose last position is expected."""
 _REFUSED = "authorization violation"
@@ -62,7 +63,7 @@ def api_error(error: dict[str, Any], subject: str) -> PallasError:
         return Conflict(text, code="wrong_last_sequence", err_code=code, last=int(found[1]) if found else None)
     if code == IN_FLIGHT:
         return Unavailable(text, code="in_flight", err_code=code)
-    if code == STREAM_FULL:
+    if code in (STREAM_FULL, STORE_FULL):
         return Unavailable(text, code="queue_full", err_code=code)
     if error.get("code") == 404:
         return Unavailable(text, code="no_stream", err_code=code)

@@ -1,8 +1,11 @@
-"""Whether the streams that a process writes have a leader: without one, nothing can be stored in them.
+"""Whether the streams that a process writes can store messages: they need a leader, and room on its disk.
 
 A cluster that has lost its quorum keeps its connections, so these do not show it. A leader that is left alone goes on
 answering for 20 s before it gives up, and so says when it has last heard its replicas. A service of some teams may not
 ask that: it publishes a message that every leader refuses, which only a stream with a leader answers.
+
+A leader whose disk was full stores nothing until it is started again, and answers all the same. So a process that makes
+turns stores a message in their log now and then, which expires at once.
 """
 
 import asyncio
@@ -13,12 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import time_to_live
 from pallas_bus.transport.scoped_reads import newest_position
 from pallas_bus.transport.streams import NANOSECONDS, reads_scoped, stream_name
-from pallas_contracts.catalog import BLOBS, CONTRACTS
+from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_JOINED, TURN_LOG
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream
-from pallas_contracts.errors import PallasError
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import utc_now
 from pallas_contracts.shards import name_in, template_in
+from pallas_contracts.turns import TurnJoined
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +33,12 @@ EVERY = 2.0
 
 AGAIN = 1.0
 """Seconds until the next question when a stream had no leader. It counts as lost after two: elections take a moment."""
+
+WRITE_EVERY = 5
+"""Questions after which a message is stored; also while the last one was not."""
+
+_TEST = "write-test"
+"""The turn, agent and team of that message."""
 
 _TIMEOUT = 2.0
 _SILENT = 5.0
@@ -46,8 +58,9 @@ def shard_0() -> Collection[int]:
 class Leaders:
     """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
 
-    Made by `watch_leaders`. `lost` are the streams that had no leader at the last two questions. `shards` has the shard
-    of each queue and log; the process is ready without a leader of those that are not in `needed`.
+    Made by `watch_leaders`. `lost` are the streams that had no leader, or did not store, at the last two questions, and
+    `full` those of them that have a leader. `shards` has the shard of each queue and log; the process is ready without
+    those that are not in `needed`.
     """
 
     bus: Bus
@@ -55,13 +68,16 @@ class Leaders:
     shards: Mapping[str, int]
     needed: Needed
     lost: frozenset[str] = frozenset()
+    full: frozenset[str] = frozenset()
     _suspected: frozenset[str] = field(default=frozenset())
+    _asked: int = 0
 
     def missing(self) -> str | None:
-        """What is wrong, for `/readyz`; None if every stream that is needed has a leader."""
+        """What is wrong, for `/readyz`; None if every stream that is needed can store messages."""
         needed = self.needed()
-        lost = sorted(name for name in self.lost if name not in self.shards or self.shards[name] in needed)
-        return f"no leader: {', '.join(lost)}" if lost else None
+        lost = {name for name in self.lost if name not in self.shards or self.shards[name] in needed}
+        said = {"no leader": lost - self.full, "nothing can be stored": lost & self.full}
+        return "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names) or None
 
     async def keep_asking(self) -> None:
         """Ask for ever. While the connection is broken, nothing is asked and nothing changes."""
@@ -73,12 +89,32 @@ class Leaders:
     async def ask(self) -> None:
         """Ask for the leader of each stream once."""
         answers = await asyncio.gather(*(self._is_led(name, subject) for name, subject in self.streams.items()))
-        without = frozenset(name for name, led in zip(self.streams, answers, strict=True) if not led)
+        led = [name for name, is_led in zip(self.streams, answers, strict=True) if is_led]
+        writes = not self._asked % WRITE_EVERY or self._suspected
+        stored = await asyncio.gather(*(self._stores(name) for name in led)) if writes else ()
+        self._asked += 1
+        self.full = frozenset(name for name, stores in zip(led, stored, strict=False) if not stores)
+        without = self.full | (self.streams.keys() - led)
         before, self.lost, self._suspected = self.lost, without & self._suspected, without
         if self.lost - before:
-            log.warning("streams have no leader", extra={"streams": sorted(self.lost)})
+            event = "streams store nothing" if self.lost <= self.full else "streams have no leader"
+            log.warning(event, extra={"streams": sorted(self.lost)})
         elif before and not self.lost:
             log.info("every stream has a leader again", extra={"streams": sorted(before)})
+
+    async def _stores(self, stream: str) -> bool:
+        """Whether a message can be stored. Only the log is tried, and only by those who make turns."""
+        shard = self.shards.get(stream, 0)
+        if stream != name_in(TURN_LOG, shard) or self.bus.service not in TURN_JOINED.owners:
+            return True
+        ids = dict.fromkeys(TURN_JOINED.template.fields, _TEST)
+        joined = TurnJoined(turn_id=_TEST, team=_TEST, agent=_TEST, gateway=self.bus.instance, at=utc_now())
+        subject = template_in(TURN_JOINED.template, shard).subject(**ids)
+        try:
+            await self.bus.put(subject, joined.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)
+        except Unavailable:
+            return False
+        return True
 
     async def _is_led(self, stream: str, subject: str | None) -> bool:
         try:

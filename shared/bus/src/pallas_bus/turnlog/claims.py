@@ -83,6 +83,21 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequest
     raise Unavailable(f"the claims of turn {ref.turn_id!r} kept changing")
 
 
+async def cancel_unclaimed(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested) -> bool:
+    """Cancel the turn unless it was claimed, cancelled or moved before. Returns whether this has cancelled it.
+
+    Raises:
+        Unavailable: the broker did not answer; the call may be repeated.
+    """
+    headers = {EXPECTED: "0", "Nats-Msg-Id": f"{TURN_CLAIM.name}:{ref.turn_id}:unclaimed"}
+    claim = cancel_of(ref, reason, asked)
+    try:
+        await bus.put(ref.on(TURN_CLAIM.template), claim.model_dump_json().encode(), trace_headers(headers))
+    except Conflict:
+        return False
+    return True
+
+
 def cancel_of(ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None) -> TurnClaim:
     """The message that cancels a turn."""
     repeated = TurnAsked.of(asked) if asked is not None else None

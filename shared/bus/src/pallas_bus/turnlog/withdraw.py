@@ -1,7 +1,7 @@
 """Withdraw a turn that was cancelled while it waited: write its outcome and remove it from its queue.
 
-Only a turn that no worker has ever claimed is ended here. The cancel is then the only message on its claim subject, so
-a worker that gets the turn meanwhile ends it as cancelled, too.
+Only a turn that no worker has ever claimed is ended here, or one whose worker is lost. The cancel is then the last
+message on its claim subject, so a worker that gets the turn meanwhile ends it as cancelled, too.
 """
 
 import logging
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.content.objects import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
@@ -21,25 +22,33 @@ log = logging.getLogger(__name__)
 
 
 async def withdraw_turn(
-    bus: Bus, request: TurnRequested, position: int, ended: Callable[[TurnOutcome], None] | None = None
+    bus: Bus,
+    request: TurnRequested,
+    position: int,
+    ended: Callable[[TurnOutcome], None] | None = None,
+    *,
+    lost: int = 0,
 ) -> None:
     """End the cancelled turn whose message is at `position` in the queue's stream, unless a worker has claimed it.
 
     With position 0, which means unknown, this does nothing. An error is only logged: the next worker that pulls the
-    turn then ends it. `ended(outcome)` is called if the turn had no outcome before.
+    turn then ends it. `ended(outcome)` is called if the turn had no outcome before. `lost` is the last attempt of a
+    turn that was claimed, and whose worker is lost: it is ended, too.
     """
     if not position:
         return
+    ref = TurnRef.of(request)
     try:
-        fence = await first_cancel(bus, TurnRef.of(request))
+        fence = (await claim_state(bus, ref)).seq if lost else await first_cancel(bus, ref)
         if fence is None:
             return
         # In this order, because a turn that is in no queue must have an outcome.
-        outcome = _outcome(request)
-        if await TurnWriter(bus, TurnRef.of(request), 1, fence).conclude(outcome) and ended is not None:
+        outcome = _outcome(request, lost or 1)
+        writer = TurnWriter(bus, ref, lost or 1, fence, early_content=bool(lost))
+        if await writer.conclude(outcome) and ended is not None:
             ended(outcome)
-        await bus.api(f"STREAM.MSG.DELETE.{TurnRef.of(request).queue}", {"seq": position, "no_erase": True})
-        await drop(bus, TurnRef.of(request))
+        await bus.api(f"STREAM.MSG.DELETE.{ref.queue}", {"seq": position, "no_erase": True})
+        await drop(bus, ref)
     except PallasError as error:
         log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
     else:
@@ -58,12 +67,12 @@ async def first_cancel(bus: Bus, ref: TurnRef) -> int | None:
     return None
 
 
-def _outcome(request: TurnRequested) -> TurnOutcome:
+def _outcome(request: TurnRequested, attempt: int) -> TurnOutcome:
     return TurnOutcome(
         turn_id=request.turn_id,
         team=request.team,
         agent=request.agent,
-        attempt=1,
+        attempt=attempt,
         status="cancelled",
         code="cancelled",
         requested_at=request.requested_at,

@@ -35,7 +35,11 @@ from pallas_contracts.turns import (
     HandedBack,
     KnownEvent,
     LogEvent,
+    LogMessage,
+    Progress,
     Result,
+    TextDelta,
+    ToolProgress,
     ToolStarted,
     TurnEvents,
     TurnOutcome,
@@ -51,6 +55,12 @@ LEAST_CONTENT_TTL = 10.0
 
 MOMENT = 0.003
 """Seconds for which an event waits for others, to be sent in one message with them."""
+
+MOST_STORED = 64 * 1024 * 1024
+"""Bytes that an attempt may store before its answer: above, no progress is stored, and no answers of its calls."""
+
+_TOO_MUCH = "This turn has stored too much: its further progress is left out."
+_REPORTS = (ToolProgress, Progress, LogMessage, TextDelta)
 
 _CONCLUDE_TRIES = 5
 _RETRY_PAUSE = 0.2
@@ -89,6 +99,8 @@ class TurnWriter:
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _sent: list[list[AnyEvent]] = field(default_factory=list["list[AnyEvent]"])
     _unsure: bool = False
+    _stored_bytes: int = 0
+    _told: bool = False
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +113,15 @@ class TurnWriter:
         return self._seq
 
     def emit(self, event: KnownEvent) -> None:
-        """Number the event and publish it, with others that are emitted within `MOMENT` seconds. Never fails."""
+        """Number the event and publish it, with others that are emitted within `MOMENT` seconds. Never fails.
+
+        Progress and texts are left out once the attempt has stored `MOST_STORED` bytes. A log message says so once.
+        """
+        if isinstance(event, _REPORTS) and self._stored_bytes > MOST_STORED:
+            if self._told:
+                return
+            self._told, event = True, LogMessage(level="warning", data=_TOO_MUCH)
+            log.warning("a turn has stored too much", extra=self.ref.facts | {"bytes": self._stored_bytes})
         self._add(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
@@ -118,13 +138,17 @@ class TurnWriter:
         """Publish what a call answered, for later attempts, without waiting until it is stored.
 
         An answer that is too big for a message is offloaded first; this retries while the broker is unavailable. If it
-        is too big for that, too, the entry is published without it, and this returns False.
+        is too big for that, too, or the attempt has stored too much, the entry is published without it, and this
+        returns False.
         """
+        if self._stored_bytes > MOST_STORED:
+            event = event.model_copy(update={"answer": None})
         # A message escapes the JSON text, which may double it.
         if event.answer is not None and len(event.answer.encode()) > heaviest(self.bus) // 2:
             put = partial(offload_entry, self.bus, self.ref, self.attempt, event, ttl=self._early_ttl)
             try:
                 event = await self._retry(put, "offload an answer", deadline=None)
+                self._stored_bytes += event.stowed.size if event.stowed is not None else 0
             except Rejected as error:
                 log.warning("an answer cannot be kept for a later attempt", extra={"reason": error.message})
                 event = event.model_copy(update={"answer": None})
@@ -330,6 +354,7 @@ class TurnWriter:
     def _loaded(self, some: Sequence[Batch]) -> Sequence[Batch]:
         """Return the batches, recorded as sent: if sending them fails, they are sent again before the outcome."""
         self._sent.extend(batch.events for batch in some)
+        self._stored_bytes += sum(len(batch.payload) for batch in some)
         self.early_content |= any(_is_content(batch.events) for batch in some)
         return some
 

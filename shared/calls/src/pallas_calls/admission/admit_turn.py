@@ -1,10 +1,11 @@
-"""Check budgets and limits (of waiting turns, and of turns per second) before anything of a turn exists."""
+"""Check budgets and limits (of the store, of waiting turns, of turns per second) before anything of a turn exists."""
 
 import math
 from dataclasses import dataclass
 
 from pallas_calls.admission.budgets import Budgets
 from pallas_calls.admission.queue_positions import QueuePositions
+from pallas_calls.admission.store_shares import StoreShares
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import Limits
@@ -19,6 +20,7 @@ class AdmitTurn:
     positions: QueuePositions
     rates: TurnRates
     budgets: Budgets
+    store: StoreShares
 
     async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
         """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates.
@@ -29,6 +31,8 @@ class AdmitTurn:
         allowed = self.budgets.check(team, request.principal, limits.budget)
         if isinstance(allowed, Refusal):
             return allowed
+        if (no_room := self.store.check(team)) is not None:
+            return no_room
         if (full := await self.positions.full(team, agent, caller, limits.max_queued, request.shard)) is not None:
             turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
             message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."

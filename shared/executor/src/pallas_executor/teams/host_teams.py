@@ -1,7 +1,7 @@
 """Host the configured team folders, and reload folders that change.
 
-Running turns keep the agents they started with; new turns get the reloaded ones. A changed folder that has faults is
-refused; its team stays as it was.
+Running turns keep the agents they started with; new turns get the reloaded ones. A folder that has faults is refused;
+its team stays as it was, and so do all others.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_teams import FolderChanges, TeamFolder, load_teams
+from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
 
 log = logging.getLogger(__name__)
 
@@ -84,16 +84,25 @@ class HostTeams:
             await hosted.shared.close()
 
     async def host_teams(self) -> None:
-        """Load every folder and start to take its agents' turns.
+        """Load every folder and start to take its agents' turns. Those that are bad are left out until they change.
 
         Raises:
-            Rejected: a folder is bad.
+            Rejected: every folder is bad.
         """
         with ExitStack() as reading:
             for folder in self.folders:
                 reading.enter_context(self._changes.reading(folder))
-            for loaded in load_teams(self.folders, self.environ):
-                await self._host(loaded)
+            teams, refused = await self._load()
+            if refused and not teams:
+                raise TeamFaults(fault for faults in refused.values() for fault in faults.faults)
+            for folder in self.folders:
+                if folder in teams:
+                    await self._try_to_host(folder, teams[folder])
+                else:
+                    self._refuse(folder, refused[folder])
+
+    async def _load(self) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
+        return await asyncio.to_thread(load_each, self.folders, self.environ)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.
@@ -111,31 +120,42 @@ class HostTeams:
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
             changed = await asyncio.to_thread(self._changes.unread)
-            if changed and await asyncio.to_thread(self._usable, changed):
+            if changed and await self._usable(changed):
                 log.info("the folder has changed, so this process ends", extra={"folder": changed[0].name})
                 return
 
-    def _usable(self, changed: Sequence[Path]) -> bool:
-        """Whether the changed folders can be hosted. Each is judged once for each change."""
-        try:
-            with ExitStack() as reading:
-                for folder in changed:
-                    reading.enter_context(self._changes.reading(folder))
-                load_teams(self.folders, self.environ)
-        except PallasError as error:
-            log.error("the changed folder is not accepted", extra={"reason": error.message})
-            return False
-        return True
+    async def _usable(self, changed: Sequence[Path]) -> bool:
+        """Whether a changed folder can be hosted. Each is judged once for each change."""
+        with ExitStack() as reading:
+            for folder in changed:
+                reading.enter_context(self._changes.reading(folder))
+            _, refused = await self._load()
+        for folder in refused.keys() & set(changed):
+            self._refuse(folder, refused[folder])
+        return not refused.keys() >= set(changed)
 
     async def _reload(self, folder: Path) -> None:
         self._refused.discard(folder)
+        with self._changes.reading(folder):
+            teams, refused = await self._load()
+            if folder in teams:
+                await self._try_to_host(folder, teams[folder])
+            else:
+                self._refuse(folder, refused[folder])
+
+    async def _try_to_host(self, folder: Path, loaded: TeamFolder) -> None:
+        """Host the team. Whatever fails there leaves the other teams as they are."""
         try:
-            with self._changes.reading(folder):
-                loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
-                await self._host(loaded[folder])
+            await self._host(loaded)
         except PallasError as error:
+            self._refuse(folder, error)
+        except Exception:
             self._refused.add(folder)
-            log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})
+            log.exception("the folder cannot be hosted", extra={"folder": folder.name})
+
+    def _refuse(self, folder: Path, error: PallasError) -> None:
+        self._refused.add(folder)
+        log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})
 
     async def _host(self, loaded: TeamFolder) -> None:
         """Make the team and take it over. Afterwards, the team that is not hosted is closed."""

@@ -117,6 +117,31 @@ async def test_options_retry_fallback_and_stand_in(ready: Lab) -> None:
     assert ready.counted.calls == {"flaky": 3, "broken": 4}
 
 
+@requirement("C-run-5")
+@pytest.mark.parametrize("limit", ["of the call", "of the agent"])
+async def test_a_call_that_began_and_ran_out_of_time_is_repeated_only_if_it_may_be(lab: Lab, limit: str) -> None:
+    lab.counted.tool("write", never, answers=NUMBER)
+    lab.counted.tool("look", never, answers=NUMBER, annotations={"readOnlyHint": True})
+    await lab.host(limits=Limits(turn_timeout=20.0 if limit == "of the call" else 1.0))
+    await lab.known(await lab.replica())
+    options = f"{'timeout: 1s, ' if limit == 'of the call' else ''}retry: 1, on_error: wrap"
+    lines = (f"a = t.write(1) with {options}", f"b = t.look(1) with {options}", "out a", "out b")
+    outputs = (await lab.run(program(lab, *lines)))["outputs"]
+    assert lab.counted.calls == {"write": 1, "look": 2}
+    assert "not called again" in outputs["a"]["error"]
+    assert "timeout" in outputs["b"]["error"]
+
+
+async def test_a_call_that_never_began_is_tried_again(lab: Lab) -> None:
+    lab.counted.tool("write", never, answers=NUMBER)
+    await lab.publish(lab.counted.definition())  # nobody takes its turns
+    await lab.known(await lab.replica())
+    source = program(lab, "a = t.write(1) with timeout: 50ms, retry: 2, on_error: wrap", "out a")
+    followed = await lab.start("execute", {"source": source, "inputs": {}})
+    await followed.outcome()
+    assert [event.call for event in followed.messages if isinstance(event, ToolStarted)] == ["1.1", "1.2", "1.3"]
+
+
 @requirement("K-cost-4")
 async def test_a_call_in_a_pipeline_is_refused_when_the_budget_of_its_team_is_used_up(lab: Lab) -> None:
     lab.counted.tool("add", _never_called, answers=NUMBER)
@@ -226,6 +251,8 @@ async def test_missing_inputs_suspend_the_execution_and_resume_goes_on(ready: La
     resume = {"executionId": first["executionId"], "additionalInputs": {"y": 10}}
     _, unknown = await ready.fails("resume", resume, BOB)
     assert unknown == f"There is no suspended execution '{first['executionId']}'."
+    _, changed = await ready.fails("resume", resume | {"additionalInputs": {"x": 2, "y": 10}})
+    assert "x was given before" in changed
     last = await ready.call("resume", resume)
     assert (last["status"], last["outputs"]) == ("completed", {"a": {"number": 2}, "b": {"number": 13}})
     assert (last["executionId"], last["resumptionCount"]) == (first["executionId"], 1)

@@ -8,9 +8,12 @@ journal, joins the turns that run, and makes those that were never made.
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import first_cancel
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -113,6 +116,12 @@ class Children:
         if isinstance(checked, Refusal):
             return refused(checked)
         request = self._request(call, module, checked)
+        answer = await self._ended(request, module, seconds)
+        if isinstance(answer, Failure) and answer.unknown and await self._never_began(TurnRef.of(request)):
+            return replace(answer, unknown=False)
+        return answer
+
+    async def _ended(self, request: TurnRequested, module: Module, seconds: float | None) -> Answer | Failure:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -121,8 +130,17 @@ class Children:
             if not limit.expired():
                 raise
             await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over", request)
-            return Failure("timeout", f"no answer within {seconds:g} s")
+            return Failure("timeout", f"no answer within {seconds:g} s", unknown=True)
         return refused(end) if isinstance(end, Refusal) else answer_of(module, end)
+
+    async def _never_began(self, ref: TurnRef) -> bool:
+        """Whether the child was cancelled before any worker had claimed it: then nobody can claim it any more."""
+
+        async def look() -> bool:
+            cancels = [await first_cancel(self.calls.bus, each) for each in await in_each_shard(self.calls.bus, ref)]
+            return None not in cancels
+
+        return await retry_while_unavailable(look, "find out whether a call began", deadline=None)
 
     async def _made(self, request: TurnRequested, module: Module) -> TurnEnd | Refusal:
         """The end of the child. While the agent is busy, the call waits: its time limit is the node's."""

@@ -96,6 +96,8 @@ class ConstellationRuntime:
         before = Suspension.model_validate_json(await started(attempt.steps, f"resume {execution}", take))
         program, milliseconds = await self._compile(turn, before.source)
         more: JsonObject = turn.arguments.get("additionalInputs") or {}
+        if twice := more.keys() & before.inputs.keys():  # answers that were made with it are kept
+            raise Rejected(f"Input error: {min(twice)} was given before", code="invalid_input")
         given = before.inputs | more
         inputs = await read_inputs(program.checked, given)
         began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})

@@ -107,7 +107,7 @@ class Nodes:
             if isinstance(answer, Answer):
                 break
             if answer.unknown and not module.repeatable:
-                said = f"{answer.message} Whether it took effect is not known, so it is not called again."
+                said = f"{answer.message} It may have taken effect, so it is not called again."
                 return Failure(answer.code, said, unknown=True)
             if not self.children.has_answer(f"{place}.{number}", module):
                 await asyncio.sleep(_delay(options, number - 1))

@@ -70,7 +70,7 @@ class Turns:
         found = self.definition.tool(tool)
         assert found is not None, tool
         caller = received.caller
-        call = Call(tool=tool, client=_CLIENT, principal=caller.principal)
+        call = Call(tool=tool, client=_CLIENT, principal=caller.principal, key=received.marks.key)
         request = make_request(self.key, self.definition, found, arguments, call)
         if caller.label is not None:
             label = {"correlation": caller.label, "conversation": self.key.conversation(caller.label)}
@@ -118,7 +118,7 @@ class _Following(Observer):
 
 
 class Execution(Response):
-    """The answer of an execution. Its caller gives it up by closing the connection.
+    """The answer of an execution. Its caller gives it up by closing the connection, unless it sent a key.
 
     The header X-Constellation-Execution-ID is sent as soon as the turn is in its queue, so that others can follow it.
     """
@@ -176,6 +176,8 @@ def _not_made(refused: Refusal) -> Refused:
         return Refused(429, word, refused.message, retry_after=seconds)
     if refused.code == "invalid_arguments":
         return Refused(400, "InvalidRequest", refused.message)
+    if refused.code in ("key_reused", "cancelled"):
+        return Refused(409, "Conflict", refused.message)
     return Refused(503, "Unavailable", refused.message, retry_after=1)
 
 
@@ -188,5 +190,5 @@ def _ended(execution_id: str, end: TurnEnd | Refusal) -> Ended:
         case Fault(message=message):
             return Ended(execution_id, None, end.outcome.code, message)
         case _:
-            code = end.outcome.code or "internal"
+            code = end.outcome.code or "content_expired"
             return Ended(execution_id, None, code, TURN_ERRORS[turn_error(code)])

@@ -62,7 +62,7 @@ class ListExecutions:
         """
         detail = await self.executions.execution(caller, execution_id)
         answer = detail.execution.document() | {"calls": [call.document() for call in detail.calls]}
-        if detail.execution.principal.token == caller.principal.token:
+        if caller.scope < Scope.ADMIN or caller.made(detail.execution.principal):
             answer = await self._answered(detail.execution) | answer
         try:
             waits = await self.suspensions.get(execution_id, caller.principal)

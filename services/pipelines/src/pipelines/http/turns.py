@@ -26,7 +26,6 @@ from pallas_contracts.turns import (
     Claimed,
     ClientContext,
     Fault,
-    Principal,
     Result,
     TurnClaim,
     TurnRequested,
@@ -85,21 +84,21 @@ class Turns:
             NotFound: the caller has none of this id.
             Unavailable: the broker does not answer.
         """
-        ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.principal
+        ref = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id)
         if is_token(execution_id) and (
-            await self._claimed_for(ref, owner)
-            or await find_waiting(self.calls.bus, ref, owner) is not None
-            or await self._claimed_for(ref, owner)  # it left its queue between the two
+            await self._claimed_for(ref, caller)
+            or await find_waiting(self.calls.bus, ref, caller.principal) is not None
+            or await self._claimed_for(ref, caller)  # it left its queue between the two
         ):
             return ref
         raise NotFound(f"Execution '{execution_id[:100]}' not found")
 
-    async def _claimed_for(self, ref: TurnRef, owner: Principal) -> bool:
+    async def _claimed_for(self, ref: TurnRef, caller: Caller) -> bool:
         async with aclosing(read(self.calls.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1)) as records:
             async for record in records:
                 claim = TurnClaim.model_validate_json(record.data).claim
                 known = claim.principal if isinstance(claim, Claimed) else None
-                return known is not None and known.token == owner.token
+                return known is not None and caller.made(known)
         return False
 
 

@@ -25,7 +25,7 @@ from pipelines.running.inputs import Inputs, answered, ask_for, read_all_inputs,
 from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
 from pipelines.running.suspending import Suspensions
-from pipelines.storing.namespaces import Caller
+from pipelines.storing.namespaces import Caller, owner_of
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scopes
 
@@ -76,7 +76,7 @@ class ConstellationRuntime:
             inputs = await read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,
-            owner=turn.principal.token,
+            owner=owner_of(turn.principal).token,
             source=program.source,
             structural_hash=program.structural_hash,
             inputs=given,

@@ -16,6 +16,7 @@ from tests.unit.constellation_mcp.constellation import HASH, KEY, MODULES, Const
 
 from constellation_mcp import tools
 from constellation_mcp.configuration import Configuration
+from constellation_mcp.engine_types import language_type
 from constellation_mcp.server import ConstellationServer
 from constellation_mcp.service import Bucket, connect
 from pallas_cst import documents
@@ -112,6 +113,37 @@ async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellatio
         assert headers["x-constellation-agent"] == "claude-code:alice@acme.com"
         assert re.fullmatch(r"mcp-req-[0-9a-f]{12}", headers["x-constellation-request-id"])
         assert headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("engine", "written"),
+    [
+        ("CString", "String"),
+        ("CList(CInt)", "List<Int>"),
+        ("CSeq(COptional(CJson))", "Seq<Optional<Json>>"),
+        ("CMap(CString,CList(CInt))", "Map<String, List<Int>>"),
+        ("CProduct(Map(a b -> CInt, c -> CProduct(Map())))", '{ "a b": Int, c: {  } }'),
+        ("CUnion(Map({ a: Int } -> CProduct(Map(a -> CInt)), String -> CString))", "String | { a: Int }"),
+        ("CFunction(CInt, CBoolean)", "(Int) => Boolean"),
+        *((text, text) for text in ("Int", "CInt)", "CList(", "CThing(CInt)", "CList(" * 500 + "CInt" + ")" * 500, "")),
+    ],
+)
+def test_types_are_written_as_in_programs(engine: str, written: str) -> None:
+    assert language_type(engine) == written
+
+
+async def test_types_of_the_service_can_be_copied_into_a_program(constellation: Constellation) -> None:
+    types = {"inputs": {"x": "CInt"}, "outputs": {"y": "CList(CInt)"}}
+    constellation.answers["/modules"] = JSONResponse({"modules": [{"name": "m", **types}]})
+    constellation.answers["/pipelines/p"] = JSONResponse({"inputSchema": {"x": "CInt"}, "modules": [types]})
+    suspended = {"success": True, "status": "suspended", "outputs": {"y": "CInt"}, "missingInputs": {"x": "CInt"}}
+    constellation.answers["/run"] = JSONResponse(suspended)
+    async with connected(constellation.configuration()) as client:
+        [module] = (await called(client, "list_modules"))["modules"]
+        assert (module["inputs"], module["outputs"]) == ({"x": "Int"}, {"y": "List<Int>"})
+        assert "CInt" not in await read(client, "modules") + await read(client, "pipelines/p")
+        ran = await called(client, "execute", source=SOURCE, inputs={})
+        assert (ran["outputs"], ran["missingInputs"]) == ({"y": "CInt"}, {"x": "Int"})
 
 
 class _Broken(Response):

@@ -7,7 +7,8 @@ from tests.builders import agent_definition
 from pallas_contracts.agents import Allow, ToolDefinition
 from pallas_contracts.turns import Principal
 from pallas_cst.check import check
-from pallas_cst.parse import RESERVED, parse
+from pallas_cst.parse import parse
+from pallas_cst.types import RESERVED
 from pipelines.modules.catalogue import Catalogue
 from pipelines.modules.names import language_names
 

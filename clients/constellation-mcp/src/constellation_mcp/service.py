@@ -126,9 +126,7 @@ class Service:
                 return await self._request(caller, "POST", path, body, _RUNS, headers=key, executions=seen)
             except Offline as lost:
                 if not seen:
-                    more = (
-                        "; it may be executed all the same: see the history before repeating" if lost.sent else ""
-                    )
+                    more = "; it may be executed all the same: see the history before repeating" if lost.sent else ""
                     raise Offline(f"{lost}{more}") from None
             await self._follow(caller, seen[0])
             return await self._request(caller, "GET", f"/executions/{segment(seen[0])}")

@@ -9,6 +9,7 @@ from typing import Any
 from jsonschema import ValidationError, validate
 
 from constellation_mcp.configuration import Features
+from constellation_mcp.engine_types import language_types, with_language_types
 from constellation_mcp.service import Offline, Service, ServiceError, segment
 from pallas_cst.faults import Faulty, diagnostics
 from pallas_cst.parse import parse
@@ -100,7 +101,7 @@ async def modules_of(service: Service, caller: str) -> list[Json]:
     Raises:
         ServiceError: the service does not say.
     """
-    return listed(await service.get(caller, "/modules"), "modules")
+    return with_language_types(listed(await service.get(caller, "/modules"), "modules"))
 
 
 async def pipelines_of(service: Service, caller: str) -> list[Json]:
@@ -177,7 +178,10 @@ def _executed(answer: Json) -> Json:
     if "success" not in answer:
         execution, status = answer.get("executionId"), answer.get("status")
         raise ServiceError(f"the connection was lost; execution {execution} is {status}, and its outputs are not kept")
-    return {name: each for name, each in answer.items() if name not in _OF_TURNS}
+    told = {name: each for name, each in answer.items() if name not in _OF_TURNS}
+    if is_object(missing := told.get("missingInputs")):
+        told["missingInputs"] = language_types(missing)
+    return told
 
 
 async def _tried(answered: Awaitable[Any]) -> Json:

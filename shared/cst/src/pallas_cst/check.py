@@ -31,6 +31,7 @@ _COMPARISONS: dict[tuple[str, t.Type], str] = {
 }
 _MANY_RETRIES = 10
 _GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
+_PARAMETERS = {1: "T", 2: "K, V"}
 
 
 @dataclass
@@ -179,6 +180,8 @@ class _Checker:
             case s.Assignment(name, value):
                 self.names[name.text] = _Bound(self._tried(value), declaration)
             case s.Output(name):
+                if declaration.annotations:
+                    self.warn("@sink has no effect outside streaming", name.span)
                 self._declare_output(name)
             case s.Use():
                 self._use(declaration)
@@ -258,7 +261,8 @@ class _Checker:
         if name not in self.named_types:
             if name == str(t.JSON):
                 return t.JSON
-            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}", span)
+            hint = f" (did you mean {name}<{_PARAMETERS[_GENERICS[name]]}>?)" if name in _GENERICS else ""
+            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}{hint}", span)
         if (known := self.named_types[name]) is None:
             raise _Known
         return known
@@ -456,6 +460,8 @@ class _Checker:
                 right = self.converted(operand, right, kind)
             if kind not in _NUMBERS or right not in _NUMBERS:
                 message = f"Operator {operator!r} is not supported for {kind} and {right}"
+                if operator == "+" and t.STRING in (kind, right):
+                    message += '; texts are joined by concat(a, b) or "${a}${b}"'
                 raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
             function = self.operator(_ARITHMETIC[operator], span)
             functions.append(function)
@@ -473,7 +479,10 @@ class _Checker:
             raise self.mismatch(left, right, value.span)
         name = _COMPARISONS.get((value.operator, left))
         if name is None:
-            message = f"Operator {value.operator!r} is not supported for {left} and {right}"
+            known = "Int and String" if value.operator in ("==", "!=") else "Int"
+            message = (
+                f"Operator {value.operator!r} is not supported for {left} and {right}; it compares values of {known}"
+            )
             raise self.fault(Code.UNSUPPORTED_COMPARISON, message, value.span)
         functions = [self.operator(name, value.span)]
         if value.operator == "!=":

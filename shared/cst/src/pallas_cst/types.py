@@ -15,6 +15,15 @@ from itertools import chain
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 """A name of the language, unless it is reserved."""
 
+RESERVED = frozenset(
+    word
+    for words in (
+        ("type", "in", "out", "use", "as", "if", "else", "branch", "otherwise", "match", "is"),
+        ("when", "with", "lazy", "and", "or", "not", "true", "false"),
+    )
+    for word in words
+)
+
 MOST_PARTS = 10_000
 MOST_MEMBERS = 100
 """Members of a union. One with more counts as too large."""
@@ -147,7 +156,7 @@ class Record(_Compound):
         return self._hash
 
     def __str__(self) -> str:
-        return f"{{ {', '.join(f'{_written(name)}: {kind}' for name, kind in self.fields.items())} }}"
+        return f"{{ {', '.join(f'{written_field(name)}: {kind}' for name, kind in self.fields.items())} }}"
 
 
 @dataclass(frozen=True)
@@ -195,8 +204,9 @@ class Function(_Compound):
 type Type = Primitive | ListOf | SeqOf | MapOf | OptionalOf | Record | Union | Function
 
 
-def _written(name: str) -> str:
-    return name if NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+def written_field(name: str) -> str:
+    """The name of a field as a program writes it: as a JSON string, if it is no name of the language."""
+    return name if NAME.fullmatch(name) and name not in RESERVED else json.dumps(name, ensure_ascii=False)
 
 
 def _fields(kind: Type) -> int:
@@ -207,8 +217,8 @@ class Rule(Enum):
     """When one type stands in for another.
 
     `LANGUAGE`: inside a program; `Json` stands in for every type, and is checked at run time. `KNOWN`: the same without
-    `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `T` for an `Optional<T>`, and fields
-    of a record that are Optional may be missing.
+    `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `Seq` for a `List`, a `T` for an
+    `Optional<T>`, and fields of a record that are Optional may be missing.
     """
 
     LANGUAGE = auto()
@@ -254,6 +264,8 @@ def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
         return rule is not Rule.KNOWN
     match kind, wanted:
         case (ListOf(a), ListOf(b)) | (SeqOf(a), SeqOf(b)) | (ListOf(a), SeqOf(b)) | (OptionalOf(a), OptionalOf(b)):
+            return fits(a, b, rule)
+        case SeqOf(a), ListOf(b) if rule is Rule.TOOL:
             return fits(a, b, rule)
         case MapOf(), MapOf():
             return kind.key == wanted.key and fits(kind.value, wanted.value, rule)

@@ -7,7 +7,7 @@ gets a `_` in front. Of names that meet, the later ones in the order of the orig
 import re
 from collections.abc import Iterable
 
-from pallas_cst.parse import RESERVED
+from pallas_cst.types import RESERVED
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST = re.compile(r"[A-Za-z_]")

@@ -132,7 +132,7 @@ def _stand_in(calling: Calling, error: NodeFailed | RunFailed) -> Value:
         case "skip":
             return zero_value(calling.function.returns)
         case "log":
-            log.warning("a call failed and is skipped", extra={"module": calling.function.qualified})
+            log.warning("a call failed and is skipped", extra={"called": calling.function.qualified})
             return zero_value(calling.function.returns)
         case _:
             raise error

@@ -106,15 +106,18 @@ async def test_options_retry_fallback_and_stand_in(ready: Lab) -> None:
         "c = t.broken(x) with on_error: skip",
         "d = t.broken(x) with on_error: wrap",
         "e = t.never(x) with timeout: 50ms, on_error: wrap",
-        *("out a", "out b", "out c", "out d", "out e"),
+        "f = t.broken(x) with on_error: log",
+        "g = stdlib.math.divide(x, 0) with on_error: log",
+        *("out a", "out b", "out c", "out d", "out e", "out f", "out g"),
     )
     outputs = (await ready.run(source, x=1))["outputs"]
     assert (outputs["a"], outputs["b"], outputs["c"]) == ({"number": 2}, {"number": 7}, {"number": 0})
+    assert (outputs["f"], outputs["g"]) == ({"number": 0}, 0)
     assert outputs["d"]["ok"] is False
     assert "tool_error" in outputs["d"]["error"]
     assert "timeout" in outputs["e"]["error"]
     del ready.counted.calls["never"]  # its time may be over before it begins
-    assert ready.counted.calls == {"flaky": 3, "broken": 4}
+    assert ready.counted.calls == {"flaky": 3, "broken": 5}
 
 
 @requirement("C-run-5")

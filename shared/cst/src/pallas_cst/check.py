@@ -8,7 +8,7 @@ And arithmetic with a `Float` gives a `Float`, where the engine says `Int` and c
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import assert_never
 
 from pallas_cst import syntax as s
@@ -30,6 +30,11 @@ _COMPARISONS: dict[tuple[str, t.Type], str] = {
     ("!=", t.STRING): "eq-string",
 }
 _MANY_RETRIES = 10
+MOST_FAULTS = 1000
+"""Faults of a program that are told; further ones are not."""
+MOST_PARTS_OUTSIDE = 5 * t.MOST_PARTS
+"""Parts of the types of all inputs and outputs of a program."""
+_LONGEST_MESSAGE, _MOST_NAMES = 2000, 20
 _GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
 _PARAMETERS = {1: "T", 2: "K, V"}
 
@@ -110,6 +115,7 @@ def check(program: s.Program, functions: Functions) -> Checked:
     checker = _Checker(functions, Checked(program))
     for declaration in program.declarations:
         checker.declare(declaration)
+    checker.check_size()
     if checker.faults:
         raise Faulty(*checker.faults)
     return checker.checked
@@ -142,11 +148,19 @@ class _Checker:
 
     def fault(self, code: Code, message: str, span: Span) -> _Known:
         """Report a fault, and return what to raise."""
-        self.faults.append(Fault(code, message, span))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(code, message[:_LONGEST_MESSAGE], span))
         return _Known()
 
-    def mismatch(self, wanted: object, found: object, span: Span) -> _Known:
-        return self.fault(Code.TYPE_MISMATCH, f"Type mismatch: expected {wanted}, found {found}", span)
+    def mismatch(self, wanted: t.Type | str, found: t.Type | str, span: Span) -> _Known:
+        sides = [each if isinstance(each, str) else t.told(each) for each in (wanted, found)]
+        return self.fault(Code.TYPE_MISMATCH, f"Type mismatch: expected {sides[0]}, found {sides[1]}", span)
+
+    def check_size(self) -> None:
+        """Report a fault if the types of inputs and outputs are too large together: they are in many answers."""
+        outside = [*self.checked.inputs.values(), *self.checked.outputs.values()]
+        if sum(kind.size for kind in outside) > MOST_PARTS_OUTSIDE:
+            self.fault(Code.TYPE_ERROR, "Type error: the types of inputs and outputs are too large", Span(0, 0))
 
     def warn(self, message: str, span: Span) -> None:
         self.checked.warnings.append(Warned(message, span))
@@ -291,7 +305,7 @@ class _Checker:
 
     def merge(self, left: t.Type, right: t.Type, span: Span) -> t.Type:
         if (kind := t.merged(left, right)) is None:
-            raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {left} with {right}", span)
+            raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {t.told(left)} with {t.told(right)}", span)
         return self.bounded(kind, span)
 
     # Expressions
@@ -401,7 +415,7 @@ class _Checker:
         found = self.all([self._tried(each, known.get(name)) for name, each in value.fields])
         kinds = dict(zip((name for name, _ in value.fields), found, strict=True))
         if missing := [name for name in known if name not in kinds]:
-            message = f"Type error: the record lacks the required field(s) {', '.join(missing)}"
+            message = f"Type error: the record lacks the required field(s) {_some(missing)}"
             raise self.fault(Code.TYPE_ERROR, message, value.span)
         return t.Record(kinds)
 
@@ -424,10 +438,10 @@ class _Checker:
                 return t.JSON
             case _:
                 what = "Projection" if isinstance(step, s.Projection) else "Field access"
-                raise self.fault(Code.TYPE_ERROR, f"{what} requires a record, found {source}", step.span)
+                raise self.fault(Code.TYPE_ERROR, f"{what} requires a record, found {t.told(source)}", step.span)
 
     def _of_record(self, record: t.Record, step: s.FieldAccess | s.Projection) -> t.Type:
-        known = ", ".join(record.fields) or "none"
+        known = _some(record.fields) or "none"
         match step:
             case s.FieldAccess(field_name, span):
                 if field_name not in record.fields:
@@ -459,7 +473,7 @@ class _Checker:
             if right == t.JSON and kind in _NUMBERS:
                 right = self.converted(operand, right, kind)
             if kind not in _NUMBERS or right not in _NUMBERS:
-                message = f"Operator {operator!r} is not supported for {kind} and {right}"
+                message = f"Operator {operator!r} is not supported for {t.told(kind)} and {t.told(right)}"
                 if operator == "+" and t.STRING in (kind, right):
                     message += '; texts are joined by concat(a, b) or "${a}${b}"'
                 raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
@@ -481,7 +495,8 @@ class _Checker:
         if name is None:
             known = "Int and String" if value.operator in ("==", "!=") else "Int"
             message = (
-                f"Operator {value.operator!r} is not supported for {left} and {right}; it compares values of {known}"
+                f"Operator {value.operator!r} is not supported for {t.told(left)} and {t.told(right)}; "
+                f"it compares values of {known}"
             )
             raise self.fault(Code.UNSUPPORTED_COMPARISON, message, value.span)
         functions = [self.operator(name, value.span)]
@@ -499,7 +514,7 @@ class _Checker:
                 kind = t.JSON
                 continue
             if not isinstance(left, t.OptionalOf):
-                message = f"The left side of ?? must be Optional, found {left}"
+                message = f"The left side of ?? must be Optional, found {t.told(left)}"
                 raise self.fault(Code.TYPE_ERROR, message, operand.span)
             if kind not in (left.inner, left):
                 raise self.mismatch(left.inner, kind, right.span)
@@ -529,7 +544,7 @@ class _Checker:
             results.append(self._within(bound, result))
         kinds = self.all(results)
         if missing := members - covered:
-            message = f"Match on {kind} is not exhaustive: {', '.join(sorted(map(str, missing)))} is not covered"
+            message = f"Match on {t.told(kind)} is not exhaustive: {_some(sorted(map(t.told, missing)))} is not covered"
             raise self.fault(Code.TYPE_ERROR, message, value.span)
         return t.common(kinds)
 
@@ -561,7 +576,7 @@ class _Checker:
                 return frozenset((kind,)), {}
 
     def _unmatched(self, pattern: str, members: Iterable[t.Type], span: Span) -> _Known:
-        return self.mismatch(" | ".join(sorted(map(str, members))), f"the pattern {pattern}", span)
+        return self.mismatch(" | ".join(sorted(map(t.told, members))), f"the pattern {pattern}", span)
 
     # Lambdas and calls
 
@@ -638,7 +653,7 @@ class _Checker:
         if options.fallback is not None:
             kind = self._tried(options.fallback)
             if kind is not None and not t.fits(kind, returns):
-                message = f"The fallback is of type {kind}, but the call returns {returns}"
+                message = f"The fallback is of type {t.told(kind)}, but the call returns {t.told(returns)}"
                 self.fault(Code.FALLBACK_MISMATCH, message, options.fallback.span)
             elif kind is not None:
                 self.converted(options.fallback, kind, returns)
@@ -680,6 +695,12 @@ class _Checker:
             if value == 0:
                 message = f"Invalid value of {name}: {getattr(options, name)} (must be greater than 0)"
                 self.fault(Code.INVALID_OPTION, message, span)
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names in a message, the first ones of many."""
+    first = list(islice(names, _MOST_NAMES + 1))
+    return ", ".join(first[:_MOST_NAMES]) + (", …" if len(first) > _MOST_NAMES else "")
 
 
 def _is_mergeable(kind: t.Type) -> bool:

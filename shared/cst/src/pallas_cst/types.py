@@ -28,6 +28,10 @@ MOST_PARTS = 10_000
 MOST_MEMBERS = 100
 """Members of a union. One with more counts as too large."""
 MOST_DEPTH = 100
+_MOST_TOLD = 100
+"""Parts of a type that a message has in full."""
+_PART_OF_NAME = 32
+"""Characters of a field's name that count as a further part, since types are written with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,7 @@ class Record(_Compound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "size", self.size + sum(len(name) // _PART_OF_NAME for name in self.fields))
         object.__setattr__(self, "_hash", hash(frozenset(self.fields.items())))
 
     def parts(self) -> Iterable["Type"]:
@@ -224,6 +229,11 @@ class Rule(Enum):
     LANGUAGE = auto()
     KNOWN = auto()
     TOOL = auto()
+
+
+def told(kind: Type) -> str:
+    """A type in a message: as text, or how large it is."""
+    return str(kind) if kind.size <= _MOST_TOLD else f"a type of {kind.size} parts"
 
 
 def is_too_large(kind: Type) -> bool:

@@ -63,7 +63,7 @@ class Unfit(Exception):
     def __str__(self) -> str:
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.path))
         place = "".join(steps).removeprefix(".")
-        wanted = "" if self._wanted is None else f"expected {_shortened(str(self._wanted))}, found "
+        wanted = "" if self._wanted is None else f"expected {_shortened(t.told(self._wanted))}, found "
         return f"{place}{': ' if place else ''}{wanted}{self._found}"
 
 
@@ -159,7 +159,7 @@ class _Reader:
             case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
                 members = [member for text, member in kind.ordered if text == tag]
                 if len(members) > 1:
-                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
+                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(t.told(kind))}")
                 if members:
                     return self.value(value, members[0])
             case _:
@@ -169,7 +169,7 @@ class _Reader:
                 with suppress(Unfit):
                     return self.value(json, member)
         if tag is not None:
-            raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
+            raise Unfit(f"the tag {tag!r} is no member of {_shortened(t.told(kind))}")
         raise Unfit(_kind_of(json), kind)
 
 

@@ -112,25 +112,29 @@ class Children:
     ) -> Answer | Failure:
         if self.attempt.turn.depth >= MOST_DEPTH:
             return Failure("node_failed", f"pipelines call each other more than {MOST_DEPTH} levels deep")
-        checked = await module.check(arguments)
-        if isinstance(checked, Refusal):
-            return refused(checked)
-        request = self._request(call, module, checked)
-        answer = await self._ended(request, module, seconds)
-        if isinstance(answer, Failure) and answer.unknown and await self._never_began(TurnRef.of(request)):
+        answer = await self._ended(call, module, arguments, seconds)
+        if isinstance(answer, Failure) and answer.unknown and await self._never_began(self._ref(call, module)):
             return replace(answer, unknown=False)
         return answer
 
-    async def _ended(self, request: TurnRequested, module: Module, seconds: float | None) -> Answer | Failure:
+    async def _ended(self, call: str, module: Module, arguments: JsonObject, seconds: float | None) -> Answer | Failure:
+        request: TurnRequested | None = None
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
+                while isinstance(checked := await module.check(arguments), Refusal):
+                    if checked.code != "busy":
+                        return refused(checked)
+                    await asyncio.sleep(_pause(checked))
+                request = self._request(call, module, checked)
                 end = await self._made(request, module)
         except TimeoutError:
             if not limit.expired():
                 raise
-            await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over", request)
-            return Failure("timeout", f"no answer within {seconds:g} s", unknown=True)
+            if request is not None:
+                reason = "the time limit of the call in the pipeline is over"
+                await self.calls.cancel(TurnRef.of(request), reason, request)
+            return Failure("timeout", f"no answer within {seconds:g} s", unknown=request is not None)
         return refused(end) if isinstance(end, Refusal) else answer_of(module, end)
 
     async def _never_began(self, ref: TurnRef) -> bool:
@@ -152,7 +156,11 @@ class Children:
                 if not isinstance(end, Refusal) or end.code != "busy":
                     return end
                 again = end.turn_id is not None or again
-                await asyncio.sleep(max(_LEAST_PAUSE, (end.retry_after_ms or 0) / 1000))
+                await asyncio.sleep(_pause(end))
+
+    def _ref(self, call: str, module: Module) -> TurnRef:
+        team, agent = module.definition.team, module.definition.agent
+        return TurnRef(team, agent, child_id(self.attempt.turn.turn_id, call))
 
     def _request(self, call: str, module: Module, arguments: JsonObject) -> TurnRequested:
         turn_id = child_id(self.attempt.turn.turn_id, call)
@@ -170,3 +178,7 @@ class Children:
             digest=turn_id,
             requested_at=utc_now(),
         )
+
+
+def _pause(busy: Refusal) -> float:
+    return max(_LEAST_PAUSE, (busy.retry_after_ms or 0) / 1000)

@@ -26,8 +26,8 @@ class Room:
     What has no room is `Json`. Entries that are referred to count each time.
     """
 
-    entries: int = 50_000
-    parts: int = 20_000
+    entries: int = 100_000
+    parts: int = 50_000
 
     def bounded(self, kind: t.Type) -> t.Type:
         """The type itself if there is room for it."""

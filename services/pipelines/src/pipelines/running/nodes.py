@@ -14,13 +14,13 @@ from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
 from pallas_cst.evaluate import Calling, RunFailed
 from pallas_cst.faults import Span
-from pallas_cst.values import Unfit, Value, failed, from_json, succeeded, zero_value
+from pallas_cst.values import Unfit, Value, failed, from_json, size_of, succeeded, zero_value
 from pipelines.modules.module import Module
 from pipelines.programs.program import Program
 from pipelines.running.answers import Answer, Failure
 from pipelines.running.cache import Cache, cache_key
 from pipelines.running.children import Children
-from pipelines.running.large import worked_on
+from pipelines.running.large import MOST_BYTES, worked_on
 from pipelines.running.pacing import Pacing, PrioritySlots
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,8 @@ class Nodes:
         place = f"{self.prefix}{calling.place}"
         self.called += 1
         try:
+            if size_of(calling.arguments, MOST_BYTES) > MOST_BYTES:
+                raise Unfit(f"the arguments are larger than {MOST_BYTES} bytes")
             arguments = calling.function.input_of(calling.arguments)
             answer = await self._answer(calling.call.options, module, place, arguments)
             if isinstance(answer, Failure):

@@ -49,7 +49,7 @@ class ListExecutions:
         """
         page = await self.executions.page(caller, limit=limit, cursor=cursor, agent=agent)
         more = {} if page.cursor is None else {"cursor": page.cursor}
-        waiting = {each.turn_id for each in await self.suspensions.of(caller.principal)}
+        waiting = await self.suspensions.waiting(caller.principal)
         suspended = [{"status": "suspended"} if each.id in waiting else {} for each in page.executions]
         documents = [each.document() | said for each, said in zip(page.executions, suspended, strict=True)]
         return {"executions": documents, **more}

@@ -46,10 +46,17 @@ class Suspensions:
         await kv.put(self.bus, SUSPENSIONS, suspension, owner=owner, turn=execution)
 
     async def of(self, caller: Principal) -> list[Suspension]:
-        """The executions of a caller, the newest first."""
-        found = await kv.get_entries(self.bus, SUSPENSIONS, owner=owner_of(caller).token)
-        waiting = [suspension for suspension, _ in found.values() if suspension is not None]
-        return sorted(waiting, key=lambda it: it.turn_id, reverse=True)
+        """The executions of a caller, the newest first, without their values: all of them may be large together."""
+        owner, found = owner_of(caller).token, list[Suspension]()
+        for execution in sorted(await self.waiting(caller), reverse=True):
+            suspension = await kv.get(self.bus, SUSPENSIONS, owner=owner, turn=execution)
+            if suspension is not None:
+                found.append(suspension.model_copy(update={"answers": {}, "inputs": {}}))
+        return found
+
+    async def waiting(self, caller: Principal) -> set[str]:
+        """The ids of the executions of a caller."""
+        return await self._waiting(owner_of(caller).token)
 
     async def get(self, execution: str, caller: Principal) -> Suspension:
         """An execution of a caller.

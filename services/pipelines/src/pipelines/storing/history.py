@@ -55,7 +55,8 @@ MOST_CALLS = 10_000
 
 _FIRST_WINDOW, _LARGEST_WINDOW = 10_000, 100_000
 _MOST_WINDOWS = 50
-"""Windows of the log that are searched for one page; the cursor says where to go on."""
+_MOST_CLAIMS = 20_000
+"""Windows of the log that are searched for one page, and about how many claims; the cursor says where to go on."""
 
 _IDS = {"team": PIPELINES_TEAM, "agent": CONSTELLATION}
 
@@ -173,12 +174,13 @@ class Executions:
         end: int = state["last_seq"] + 1
         if cursor is not None:
             end = min(end, _position(cursor))
-        found, size = list[Execution](), _FIRST_WINDOW
+        found, size, looked = list[Execution](), _FIRST_WINDOW, 0
         for _ in range(_MOST_WINDOWS):
-            if begin >= end or len(found) >= limit:
+            if begin >= end or len(found) >= limit or looked >= _MOST_CLAIMS:
                 break
             start, room = max(begin, end - size), limit - len(found)
-            window = await self._window(wanted, start, end, room)
+            window, claims = await self._window(wanted, start, end, room)
+            looked += claims
             found += await self._with_outcomes([execution for _, execution in reversed(window)])
             # A window with as many as there is room for may have earlier ones.
             end = window[0][0] if len(window) == room else start
@@ -233,18 +235,24 @@ class Executions:
         kind = "peer" if owner is None and caller.scope < Scope.ADMIN else None
         return _Wanted(owner, self.key.conversation(label) if label is not None else None, kind)
 
-    async def _window(self, wanted: "_Wanted", start: int, end: int, most: int) -> list[tuple[int, Execution]]:
-        """The last `most` executions whose first claim is between two positions, with these, in order."""
-        found = deque[tuple[int, Execution]](maxlen=most)
+    async def _window(
+        self, wanted: "_Wanted", start: int, end: int, most: int
+    ) -> tuple[list[tuple[int, Execution]], int]:
+        """The last `most` executions whose first claim is between two positions, with these, in order.
+
+        Also how many claims are there.
+        """
+        found, looked = deque[tuple[int, Execution]](maxlen=most), 0
         subject = TURN_CLAIM.template.filter(**_IDS)
         async with aclosing(read(self.bus, TURN_LOG.name, subject, after=start - 1)) as records:
             async for record in records:
                 if record.seq >= end:
                     break
+                looked += 1
                 execution = wanted.execution(record)
                 if execution is not None and (execution.attempts == 1 or await self._is_first(record)):
                     found.append((record.seq, execution))
-        return list(found)
+        return list(found), looked
 
     async def _is_first(self, claim: Record) -> bool:
         async with aclosing(read(self.bus, TURN_LOG.name, claim.subject, batch=1)) as records:

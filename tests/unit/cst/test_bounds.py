@@ -3,6 +3,8 @@
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -330,3 +332,50 @@ def test_the_schemas_of_an_agent_are_read_within_a_room() -> None:
         type_of(schema, room)
     assert time.process_time() - began < 1.0  # 0.06 s on an idle core
     assert type_of({"type": "object", "properties": {"a": {"type": "string"}}}, room) == t.JSON
+
+
+def nested(width: int, depth: int, leaf: t.Type, numbers: Iterator[int]) -> t.Type:
+    """A union of records of unions, which differ only in the innermost ones."""
+    if depth == 0:
+        return t.Record({f"q{next(numbers)}": leaf})
+    return t.union([t.Record({"a": nested(width, depth - 1, leaf, numbers)}) for _ in range(width)])
+
+
+WIDE = nested(57, 2, t.INT, count())
+
+
+def test_types_that_take_long_to_be_compared_are_refused() -> None:
+    f = Function("f", (("x", nested(57, 2, t.FLOAT, count())),), t.INT, "t/a/f", "t.a", tool=True)
+    g = Function("g", (), WIDE, "t/a/g", "t.a", tool=True)
+    with pytest.raises(Faulty, match="take too long to be compared"):
+        check(parse("x = t.a.f(t.a.g()) out x"), Functions([f, g]))
+
+
+SPARSE = t.Record({f"f{n}": t.OptionalOf(t.INT) for n in range(1000)})
+
+
+SLOW: dict[str, tuple[Any, t.Type, str]] = {
+    "unions": ([{"a": {"a": {f"q{57 * 57 - 1}": 1}}} for _ in range(1000)], t.ListOf(WIDE), "takes too long"),
+    "fields": ([{} for _ in range(1000)], t.ListOf(SPARSE), "too many fields are left out"),
+    "json": (
+        {"a": [[0] * 100] * 1000},
+        t.union([t.Record({"a": t.JSON, f"b{n}": t.OptionalOf(t.INT), "c": t.INT}) for n in range(99)]),
+        "found an object",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_json_that_takes_long_to_be_read_is_refused(kind: str) -> None:
+    given, wanted, why = SLOW[kind]
+    began = time.process_time()
+    with pytest.raises(Unfit, match=why):
+        from_json(given, wanted)
+    assert time.process_time() - began < 4.0  # 0.5 s on an idle core
+
+
+def test_tags_of_unions_have_a_bounded_length() -> None:
+    kind = t.union([t.Record({"x": t.OptionalOf(WIDE)}), t.INT])
+    values = from_json([{}] * 1000, t.ListOf(kind))
+    with pytest.raises(Unfit, match="tags"):
+        to_json(values, t.ListOf(kind))

@@ -34,6 +34,8 @@ MOST_FAULTS = 1000
 """Faults of a program that are told; further ones are not."""
 MOST_PARTS_OUTSIDE = 5 * t.MOST_PARTS
 """Parts of the types of all inputs and outputs of a program."""
+_MOST_STEPS = 100_000
+"""Comparisons of types in a program."""
 _LONGEST_MESSAGE, _MOST_NAMES = 2000, 20
 _GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
 _PARAMETERS = {1: "T", 2: "K, V"}
@@ -113,8 +115,12 @@ def check(program: s.Program, functions: Functions) -> Checked:
         Faulty: it has faults: all of them, those that the engine finds first.
     """
     checker = _Checker(functions, Checked(program))
-    for declaration in program.declarations:
-        checker.declare(declaration)
+    try:
+        with t.limited(_MOST_STEPS):
+            for declaration in program.declarations:
+                checker.declare(declaration)
+    except t.TooMuch:
+        checker.fault(Code.TYPE_ERROR, "Type error: the types take too long to be compared", Span(0, 0))
     checker.check_size()
     if checker.faults:
         raise Faulty(*checker.faults)

@@ -51,6 +51,8 @@ type Lambda = Callable[..., Awaitable[Value]]
 """A lambda; it is called with the step that its calls have in their places, and its arguments."""
 
 _PART = 16
+_SMALL_TYPE = 100
+"""Parts of a type that is looked at at once."""
 _TOGETHER = 1_000
 """Items of a list for which a lambda runs at the same time."""
 
@@ -177,7 +179,7 @@ class _Evaluator:
     async def _converted(self, value: Value, kind: t.Type, wanted: t.Type, span: Span) -> Value:
         try:
             size = await self.work.size(value, span)
-            found = await self.work.on(size, span, partial(converted, value, kind, wanted))
+            found = await self.work.on(size + _work_of(wanted), span, partial(converted, value, kind, wanted))
         except Unfit as error:
             raise RunFailed(str(error), span) from None
         if found is not value:
@@ -380,9 +382,19 @@ class _Evaluator:
                         return await self.value(result, scope.within({name: value[name] for name in fields}))
                 case s.TypePattern():
                     size = await self.work.size(value, pattern.span)
-                    if await self.work.on(size, pattern.span, partial(is_of, value, self.checked.tested[pattern])):
+                    tested = self.checked.tested[pattern]
+                    try:
+                        fits = await self.work.on(size + _work_of(tested), pattern.span, partial(is_of, value, tested))
+                    except Unfit as error:
+                        raise RunFailed(str(error), pattern.span) from None
+                    if fits:
                         return await self.value(result, scope)
         raise RunFailed("no pattern matches the value", expr.span)
+
+
+def _work_of(kind: t.Type) -> int:
+    """How much looking at a small value takes for its type, in bytes: a type may have many members to look for."""
+    return 64 * kind.size if kind.size > _SMALL_TYPE else 0
 
 
 def _shallow(value: Value) -> int:

@@ -6,7 +6,9 @@ and `depth` of a type are known without walking it, because types made of types 
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property, lru_cache, reduce
@@ -263,9 +265,34 @@ def union(kinds: Iterable[Type]) -> Type:
     return next(iter(members)) if len(members) == 1 else Union(members)
 
 
+class TooMuch(Exception):
+    """Types take too long to be compared."""
+
+
+_left: ContextVar[list[int] | None] = ContextVar("_left", default=None)
+
+
+@contextmanager
+def limited(steps: int) -> Generator[None]:
+    """Compare types in the block in at most so many steps; what was compared before is no step.
+
+    Raises:
+        TooMuch: there are more.
+    """
+    token = _left.set([steps])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
 @lru_cache(maxsize=1024)
 def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
     """Whether a value of type `kind` can stand where one of type `wanted` is needed."""
+    if (left := _left.get()) is not None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooMuch
     if kind in (wanted, NOTHING):
         return True
     if wanted == JSON:

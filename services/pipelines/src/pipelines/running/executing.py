@@ -11,7 +11,7 @@ from pallas_contracts.errors import PallasError
 from pallas_cst.evaluate import RunFailed, evaluate
 from pallas_cst.faults import Lines
 from pallas_cst.types import Type
-from pallas_cst.values import Value, size_of, to_json
+from pallas_cst.values import Unfit, Value, size_of, to_json
 from pallas_cst.work import Memory
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.program import Program
@@ -82,14 +82,18 @@ class Engine:
             except (NodeFailed, RunFailed) as error:
                 line, column = Lines(program.source).position(error.span.start)
                 raise ExecutionFailed(f"Line {line}, column {column}: {error.message}") from None
-            written = await worked_on(outputs, partial(_written, outputs, program.checked.outputs))
+            kinds = program.checked.outputs
+            written = await worked_on(outputs, partial(_written, outputs, kinds), *kinds.values())
         return Ran(written, nodes.called, _milliseconds(began))
 
 
 def _written(outputs: Mapping[str, Value], kinds: Mapping[str, Type]) -> JsonObject:
     if size_of(dict(outputs), MOST_BYTES) > MOST_BYTES:
         raise ExecutionFailed(f"The outputs are larger than {MOST_BYTES} bytes.")
-    return {name: to_json(value, kinds[name]) for name, value in outputs.items()}
+    try:
+        return {name: to_json(value, kinds[name]) for name, value in outputs.items()}
+    except Unfit as error:
+        raise ExecutionFailed(f"The outputs cannot be written: {error}") from None
 
 
 def _milliseconds(began: float) -> float:

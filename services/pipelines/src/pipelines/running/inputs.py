@@ -39,7 +39,7 @@ async def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
     Raises:
         Rejected: one is no value of its type (`invalid_input`).
     """
-    return await worked_on(given, partial(_read, checked, given))
+    return await worked_on(given, partial(_read, checked, given), *checked.inputs.values())
 
 
 async def read_all_inputs(checked: Checked, given: Mapping[str, Any]) -> dict[str, Value]:

@@ -79,7 +79,8 @@ class Nodes:
             answer = await self._answer(calling.call.options, module, place, arguments)
             if isinstance(answer, Failure):
                 raise NodeFailed(module, answer, calling.call.span)
-            return await worked_on(answer.value, partial(from_json, answer.value, calling.function.returns))
+            returns = calling.function.returns
+            return await worked_on(answer.value, partial(from_json, answer.value, returns), returns)
         except Unfit as error:
             raise NodeFailed(module, Failure("invalid_answer", str(error)), calling.call.span) from None
 

@@ -135,6 +135,15 @@ async def test_a_call_that_began_and_ran_out_of_time_is_repeated_only_if_it_may_
     assert "timeout" in outputs["b"]["error"]
 
 
+async def test_an_execution_makes_only_so_many_calls(ready: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.running.nodes.MOST_TRIES", 5)
+    lines = ("a = t.broken(1) with retry: 2147483647, on_error: wrap", "b = t.add(a.ok) with on_error: wrap", "out b")
+    source = program(ready, *lines).replace("a.ok", "if (a.ok) 1 else 2")
+    outputs = (await ready.run(source))["outputs"]
+    assert ready.counted.calls == {"broken": 5}
+    assert "has made 5 calls" in outputs["b"]["error"]
+
+
 async def test_a_call_that_never_began_is_tried_again(lab: Lab) -> None:
     lab.counted.tool("write", never, answers=NUMBER)
     await lab.publish(lab.counted.definition())  # nobody takes its turns

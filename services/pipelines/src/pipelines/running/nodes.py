@@ -25,6 +25,9 @@ from pipelines.running.pacing import Pacing, PrioritySlots
 
 log = logging.getLogger(__name__)
 
+MOST_TRIES = 20_000
+"""Calls of tools that one attempt at an execution makes, each try counted."""
+
 _LONGEST_DELAY = 30.0
 _PRIORITIES = {"critical": 100, "high": 80, "normal": 50, "low": 20, "background": 0}
 
@@ -107,7 +110,7 @@ class Nodes:
         tries = (options.retry or 0) + 1
         answer: Answer | Failure = await self._tried(options, module, f"{place}.1", arguments)
         for number in range(2, tries + 1):
-            if isinstance(answer, Answer):
+            if isinstance(answer, Answer) or self.slots.taken >= MOST_TRIES:
                 break
             if answer.unknown and not module.repeatable:
                 said = f"{answer.message} It may have taken effect, so it is not called again."
@@ -119,6 +122,8 @@ class Nodes:
 
     async def _tried(self, options: s.Options, module: Module, call: str, arguments: JsonObject) -> Answer | Failure:
         seconds = options.timeout.seconds if options.timeout is not None else None
+        if self.slots.taken >= MOST_TRIES:
+            return Failure("node_failed", f"the execution has made {MOST_TRIES} calls, which is the limit")
         if self.children.has_answer(call, module):
             return await self.children.call(call, module, arguments, seconds)
         if (rate := options.throttle) is not None:

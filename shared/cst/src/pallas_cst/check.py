@@ -34,8 +34,8 @@ MOST_FAULTS = 1000
 """Faults of a program that are told; further ones are not."""
 MOST_PARTS_OUTSIDE = 5 * t.MOST_PARTS
 """Parts of the types of all inputs and outputs of a program."""
-_MOST_STEPS = 100_000
-"""Comparisons of types in a program."""
+_MOST_STEPS, _MOST_MERGED = 100_000, 2_000_000
+"""Comparisons of types in a program, and parts of all types that are made by `+`."""
 _LONGEST_MESSAGE, _MOST_NAMES = 2000, 20
 _GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
 _PARAMETERS = {1: "T", 2: "K, V"}
@@ -120,7 +120,7 @@ def check(program: s.Program, functions: Functions) -> Checked:
             for declaration in program.declarations:
                 checker.declare(declaration)
     except t.TooMuch:
-        checker.fault(Code.TYPE_ERROR, "Type error: the types take too long to be compared", Span(0, 0))
+        checker.fault(Code.TYPE_ERROR, "Type error: the types take too long to be checked", Span(0, 0))
     checker.check_size()
     if checker.faults:
         raise Faulty(*checker.faults)
@@ -145,6 +145,7 @@ class _Checker:
     checked: Checked
     faults: list[Fault] = field(default_factory=list[Fault])
     imports: Imports = field(default_factory=Imports)
+    merged: int = 0
     named_types: dict[str, t.Type | None] = field(default_factory=dict[str, t.Type | None])
 
     def __post_init__(self) -> None:
@@ -312,6 +313,9 @@ class _Checker:
     def merge(self, left: t.Type, right: t.Type, span: Span) -> t.Type:
         if (kind := t.merged(left, right)) is None:
             raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {t.told(left)} with {t.told(right)}", span)
+        self.merged += kind.size
+        if self.merged > _MOST_MERGED:
+            raise t.TooMuch
         return self.bounded(kind, span)
 
     # Expressions

@@ -266,7 +266,7 @@ def union(kinds: Iterable[Type]) -> Type:
 
 
 class TooMuch(Exception):
-    """Types take too long to be compared."""
+    """Types take too long to be compared or made."""
 
 
 _left: ContextVar[list[int] | None] = ContextVar("_left", default=None)

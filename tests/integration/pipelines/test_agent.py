@@ -13,15 +13,27 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+from tests.conftest import Connecting
 from tests.integration.pipelines.lab import ALICE, BOB, NUMBER, Lab, Replica
 from tests.integration.real_parts import a_gateway, until
 from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import ask
+from pallas_bus.transport.streams import declare
 from pallas_contracts.agents import AgentRead, JsonObject
-from pallas_contracts.catalog import AGENTS, CONSTELLATION, PIPELINES_TEAM, PUBLISHED, READ_AGENT
+from pallas_contracts.catalog import (
+    AGENTS,
+    CONSTELLATION,
+    HEALTH,
+    MONITOR,
+    PIPELINES_TEAM,
+    PUBLISHED,
+    READ_AGENT,
+)
 from pallas_contracts.errors import Denied, NotFound
+from pallas_contracts.health import AgentHealth, HealthStatus
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_cst import documents
 
@@ -104,6 +116,25 @@ async def test_a_program_is_kept_by_its_hash_and_stored_by_its_name_for_its_owne
     assert "not found" in (await lab.fails("execute", {"ref": reference, "inputs": {"x": 4}}, BOB))[1]
     assert await lab.call("delete_pipeline", {"ref": name}) == {"deleted": True}
     assert "not found" in (await lab.fails("execute", {"ref": name, "inputs": {"x": 4}}))[1]
+
+
+async def test_a_module_that_cannot_be_called_now_says_so(lab: Lab, replica: Replica, bus: Connecting) -> None:
+    monitor, name = await bus(MONITOR), f"{lab.counted.namespace}.add"
+    await declare(monitor, HEALTH)
+    ids = {"team": lab.counted.team, "agent": lab.counted.agent}
+    source = f"in x: Int\ny = {name}(x)\nz = {name}(x)\nout y\nout z"
+    warning = {"line": 2, "column": 5, "message": f"{name} cannot be called now: gone"}
+    wanted: list[tuple[HealthStatus, list[JsonObject]]] = [("error", [warning]), ("degraded", [])]
+    for status, warnings in wanted:
+        health = AgentHealth(**ids, status=status, message="gone", interval=30.0, at=utc_now())
+        await kv.put(monitor, HEALTH, health, **ids)
+
+        async def warned(warnings: list[JsonObject] = warnings) -> bool:
+            return await lab.call("validate", {"source": source}) == {"valid": True, "warnings": warnings}
+
+        await until(warned)
+        described = await lab.call("describe_module", {"name": name})
+        assert described.get("unavailable") == ("gone" if warnings else None)
 
 
 async def test_a_program_with_faults_is_answered_with_the_first(lab: Lab, replica: Replica) -> None:

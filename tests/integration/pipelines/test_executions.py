@@ -106,15 +106,52 @@ async def test_options_retry_fallback_and_stand_in(ready: Lab) -> None:
         "c = t.broken(x) with on_error: skip",
         "d = t.broken(x) with on_error: wrap",
         "e = t.never(x) with timeout: 50ms, on_error: wrap",
-        *("out a", "out b", "out c", "out d", "out e"),
+        "f = t.broken(x) with on_error: log",
+        "g = stdlib.math.divide(x, 0) with on_error: log",
+        *("out a", "out b", "out c", "out d", "out e", "out f", "out g"),
     )
     outputs = (await ready.run(source, x=1))["outputs"]
     assert (outputs["a"], outputs["b"], outputs["c"]) == ({"number": 2}, {"number": 7}, {"number": 0})
+    assert (outputs["f"], outputs["g"]) == ({"number": 0}, 0)
     assert outputs["d"]["ok"] is False
     assert "tool_error" in outputs["d"]["error"]
     assert "timeout" in outputs["e"]["error"]
     del ready.counted.calls["never"]  # its time may be over before it begins
-    assert ready.counted.calls == {"flaky": 3, "broken": 4}
+    assert ready.counted.calls == {"flaky": 3, "broken": 5}
+
+
+@requirement("C-run-5")
+@pytest.mark.parametrize("limit", ["of the call", "of the agent"])
+async def test_a_call_that_began_and_ran_out_of_time_is_repeated_only_if_it_may_be(lab: Lab, limit: str) -> None:
+    lab.counted.tool("write", never, answers=NUMBER)
+    lab.counted.tool("look", never, answers=NUMBER, annotations={"readOnlyHint": True})
+    await lab.host(limits=Limits(turn_timeout=20.0 if limit == "of the call" else 1.0))
+    await lab.known(await lab.replica())
+    options = f"{'timeout: 1s, ' if limit == 'of the call' else ''}retry: 1, on_error: wrap"
+    lines = (f"a = t.write(1) with {options}", f"b = t.look(1) with {options}", "out a", "out b")
+    outputs = (await lab.run(program(lab, *lines)))["outputs"]
+    assert lab.counted.calls == {"write": 1, "look": 2}
+    assert "not called again" in outputs["a"]["error"]
+    assert "timeout" in outputs["b"]["error"]
+
+
+async def test_an_execution_makes_only_so_many_calls(ready: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.running.nodes.MOST_TRIES", 5)
+    lines = ("a = t.broken(1) with retry: 2147483647, on_error: wrap", "b = t.add(a.ok) with on_error: wrap", "out b")
+    source = program(ready, *lines).replace("a.ok", "if (a.ok) 1 else 2")
+    outputs = (await ready.run(source))["outputs"]
+    assert ready.counted.calls == {"broken": 5}
+    assert "has made 5 calls" in outputs["b"]["error"]
+
+
+async def test_a_call_that_never_began_is_tried_again(lab: Lab) -> None:
+    lab.counted.tool("write", never, answers=NUMBER)
+    await lab.publish(lab.counted.definition())  # nobody takes its turns
+    await lab.known(await lab.replica())
+    source = program(lab, "a = t.write(1) with timeout: 50ms, retry: 2, on_error: wrap", "out a")
+    followed = await lab.start("execute", {"source": source, "inputs": {}})
+    await followed.outcome()
+    assert [event.call for event in followed.messages if isinstance(event, ToolStarted)] == ["1.1", "1.2", "1.3"]
 
 
 @requirement("K-cost-4")
@@ -193,7 +230,6 @@ async def test_programs_with_faults_and_bad_inputs_are_refused_with_their_places
     for inputs, reason in (
         ({"x": "one", "p": {"name": ""}}, "x: expected Int"),
         ({"x": 1, "p": {"name": 3}}, "name"),
-        ({"x": 1, "p": {"name": ""}, "z": 1}, "there is no input 'z'"),
     ):
         code, message = await ready.fails("execute", {"source": source, "inputs": inputs})
         assert code == "invalid_arguments"
@@ -226,6 +262,8 @@ async def test_missing_inputs_suspend_the_execution_and_resume_goes_on(ready: La
     resume = {"executionId": first["executionId"], "additionalInputs": {"y": 10}}
     _, unknown = await ready.fails("resume", resume, BOB)
     assert unknown == f"There is no suspended execution '{first['executionId']}'."
+    _, changed = await ready.fails("resume", resume | {"additionalInputs": {"x": 2, "y": 10}})
+    assert "x was given before" in changed
     last = await ready.call("resume", resume)
     assert (last["status"], last["outputs"]) == ("completed", {"a": {"number": 2}, "b": {"number": 13}})
     assert (last["executionId"], last["resumptionCount"]) == (first["executionId"], 1)

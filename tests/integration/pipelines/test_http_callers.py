@@ -131,6 +131,51 @@ async def test_what_another_owns_is_answered_as_what_does_not_exist(lab: Lab, bu
         assert (await alice.get("/pipelines/mine"))["source"] == ADD
 
 
+@requirement("C-ns-1")
+async def test_what_a_user_makes_is_there_with_each_of_its_tokens(lab: Lab, bus: Connecting) -> None:
+    user = f"ann{uuid.uuid4().hex[:8]}"
+    laptop, desktop = (Principal(type="token", id=f"{each}-{user}", name=each, user=user) for each in "ld")
+    earlier = laptop.model_copy(update={"user": None})  # as tokens were resolved when pipelines were theirs
+    bearers = {"of-laptop": laptop, "of-desktop": desktop, "earlier": earlier}
+    async with resolving(await bus(RESOLVER), bearers), AsyncExitStack() as stack:
+        replica = await lab.replica(gateway_auth="required")
+        first, second, before = [
+            await stack.enter_async_context(api_of(replica, Authorization=f"Bearer {each}")) for each in bearers
+        ]
+        assert (await first.post("/compile", {"source": ADD, "name": "mine"}))["storedAs"] == f"user:{user}/mine"
+        assert (await second.post("/execute", {"ref": "mine", "inputs": {"a": 1, "b": 2}}))["outputs"] == {"sum": 3}
+        waits = (await first.post("/run", {"source": ADD, "inputs": {"a": 1}}))["executionId"]
+        found = await second.get("/executions")
+        assert [each["executionId"] for each in found["executions"]] == [waits]
+        resumed = await second.post(f"/executions/{waits}/resume", {"additionalInputs": {"b": 6}})
+        assert resumed["outputs"] == {"sum": 7}
+        assert {each["executionId"] for each in (await first.get("/history"))["executions"]} >= {waits}
+        await before.post("/compile", {"source": ADD.replace("sum", "old"), "name": "old"})
+        await second.post("/execute", {"ref": "old", "inputs": {"a": 1, "b": 2}}, 404)
+        assert (await first.post("/execute", {"ref": "old", "inputs": {"a": 1, "b": 2}}))["outputs"] == {"old": 3}
+
+
+@requirement("C-ns-1")
+async def test_two_users_of_one_key_have_pipelines_of_their_own(lab: Lab) -> None:
+    users = [f"{each}{uuid.uuid4().hex[:8]}" for each in ("alice", "bob")]
+    key = f"one-key-{'k' * 24}"
+    replica = await lab.replica(constellation_api_keys=f"{key}:Write")
+    async with AsyncExitStack() as stack:
+        alice, bob = [
+            await stack.enter_async_context(
+                api_of(replica, Authorization=f"Bearer {key}", **{"X-Constellation-Agent": f"a:{user}@acme.com"})
+            )
+            for user in users
+        ]
+        for user, api, source in ((users[0], alice, ADD), (users[1], bob, ADD.replace("sum", "total"))):
+            assert (await api.post("/compile", {"source": source, "name": "p"}))["storedAs"] == f"user:{user}/p"
+        assert (await alice.post("/execute", {"ref": "p", "inputs": {"a": 1, "b": 2}}))["outputs"] == {"sum": 3}
+        await bob.get(f"/pipelines/user%3A{users[0]}%2Fp", 404)
+        ended = (await alice.post("/run", {"source": ADD, "inputs": {"a": 1, "b": 2}}))["executionId"]
+        await bob.get(f"/executions/{ended}", 404)
+        assert (await bob.get("/history"))["executions"] == []
+
+
 async def _same(api: Api, method: str, path: str, body: JsonObject | None, there: str, absent: str) -> None:
     """What is there is answered byte for byte as what is not, but for its name."""
     answers = list[tuple[int, bytes]]()

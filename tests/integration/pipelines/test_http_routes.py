@@ -82,6 +82,8 @@ async def test_programs_are_checked_and_executed(lab: Lab) -> None:
         failed = await api.post("/run", {"source": chain(space, ["fail"]), "inputs": {"x": 1}})
         assert (failed["success"], failed["status"], failed["outputs"]) == (False, "failed", {})
         assert failed["error"].startswith("Line 3, column 6: ")
+        kept = await api.get(f"/executions/{failed['executionId']}")
+        assert (kept["success"], kept["error"]) == (False, failed["error"])
         batch = await api.post("/batch", {"source": ADD, "inputs": [{"a": 1, "b": 1}, {"a": 1}], "concurrency": 2})
         assert [each["success"] for each in batch["results"]] == [True, False]
 
@@ -100,7 +102,8 @@ async def test_programs_are_checked_and_executed(lab: Lab) -> None:
         waits = f"/executions/{waiting['executionId']}"
         assert (listed["executionId"], listed["resumptionCount"]) == (waiting["executionId"], 0)
         assert set(listed) == {"executionId", "structuralHash", "resumptionCount", "missingInputs", "createdAt"}
-        assert (await api.get(waits))["status"] == "suspended"
+        kept = await api.get(waits)
+        assert (kept["status"], kept["missingInputs"], kept["pendingOutputs"]) == ("suspended", {"b": "CInt"}, ["sum"])
         assert (await api.post(f"{waits}/resume", {"additionalInputs": {"b": "x"}}, 400))["success"] is False
         resumed = await api.post(f"{waits}/resume", {"additionalInputs": {"b": 6}})
         assert (resumed["outputs"], resumed["resumptionCount"]) == ({"sum": 7}, 1)
@@ -124,7 +127,11 @@ async def test_programs_are_checked_and_executed(lab: Lab) -> None:
         (seen, _), *_ = await events
         again = await api.events(execution, **{"Last-Event-ID": str(seen)})
         assert [each["message"] for _, each in again] == [each["message"] for _, each in (await events)[1:]]
-        assert (await api.get(f"/executions/{execution}"))["calls"][0]["tool"] == "double"
+        kept = await api.get(f"/executions/{execution}")
+        assert kept["calls"][0]["tool"] == "double"
+        assert (kept["success"], kept["outputs"]) == (True, {"result": 2})
+        assert kept["structuralHash"] == answer.json()["structuralHash"]
+        assert (await api.asks("DELETE", f"/executions/{execution}", None, 404))["message"].endswith("has ended")
         history = (await api.get("/history?limit=1"))["executions"]
         assert [each["executionId"] for each in history] == [execution]
 
@@ -139,6 +146,33 @@ async def test_programs_are_checked_and_executed(lab: Lab) -> None:
                     assert await api.asks("DELETE", f"/executions/{execution}") == {"deleted": True}
                     assert (await _document(answer))["status"] == "failed"
             await api.ends(execution, "cancelled")
+
+
+@requirement("C-http-2")
+async def test_an_execution_is_joined_by_its_key_also_after_its_caller_has_left(lab: Lab) -> None:
+    called, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(arguments: JsonObject) -> Any:
+        called.set()
+        await goes_on.wait()
+        return arguments
+
+    lab.counted.tool("wait", wait, answers=ANSWERS)
+    source = chain(lab.counted.namespace, ["wait"])
+    async with served(lab) as api:
+        api.http.headers["Idempotency-Key"] = "a key"
+        body = {"source": source, "inputs": {"x": 1}}
+        async with api.http.stream("POST", "/run", json=body) as answer:
+            first = answer.headers["X-Constellation-Execution-ID"]
+            await called.wait()
+        again = asyncio.create_task(api.post("/run", body))  # the first one has closed its connection
+        goes_on.set()
+        assert ((await again)["executionId"], (await again)["outputs"]) == (first, {"result": 1})
+        assert await api.post("/run", body) == await again
+        assert lab.counted.calls == {"wait": 1}
+        assert (await api.post("/run", body | {"inputs": {"x": 2}}, 409))["error"] == "Conflict"
+        api.http.headers["Idempotency-Key"] = ""
+        assert (await api.post("/run", body, 400))["error"] == "InvalidHeader"
 
 
 async def _document(answer: httpx.Response) -> JsonObject:

@@ -52,7 +52,7 @@ class Constellation:
 
     def app(self) -> Starlette:
         """The service."""
-        return Starlette(routes=[Route("/{path:path}", self._answer, methods=["GET", "POST"])])
+        return Starlette(routes=[Route("/{path:path}", self._answer, methods=["GET", "POST", "DELETE"])])
 
     async def _answer(self, request: Request) -> Response:
         query = request.url.query
@@ -83,6 +83,12 @@ def _usual(path: str, body: Any) -> Response:
             return JSONResponse({**_RUN, "success": False, "status": "failed", "error": "division by zero"})
         case ["execute"]:
             return JSONResponse({**_RUN, "outputs": body["inputs"]})
+        case ["executions", _, "resume"]:
+            return JSONResponse({**_RUN, "outputs": body["additionalInputs"], "resumptionCount": 1})
+        case ["executions", "exec-1", "events"]:
+            return PlainTextResponse('event: end\ndata: {"status": "completed"}\n\n')
+        case ["executions", "exec-1"]:
+            return JSONResponse({**_RUN, "outputs": {"x": 1}, "tool": "execute", "attempts": 2, "calls": []})
         case ["batch"]:
             return JSONResponse({"success": True, "results": [{**_RUN, "outputs": each} for each in body["inputs"]]})
         case ["diff"]:

@@ -1,5 +1,6 @@
 """Tools, resources, prompts and completions, as the official client sees them in front of a service that listens."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -8,16 +9,19 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, ResourceTemplateReference, TextContent, TextResourceContents
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 from tests.requirements import requirement
 from tests.unit.constellation_mcp.conftest import connected
 from tests.unit.constellation_mcp.constellation import HASH, KEY, MODULES, Constellation
 
 from constellation_mcp import tools
 from constellation_mcp.configuration import Configuration
+from constellation_mcp.engine_types import language_type
 from constellation_mcp.server import ConstellationServer
 from constellation_mcp.service import Bucket, connect
 from pallas_cst import documents
 from pallas_cst.prompts import MOST_MODULES
+from pallas_runtime.http.connected import disconnected
 
 SOURCE = "in x: Int\nout x"
 FAULTY = "in x: Int\ny = Foo(x)\nout y"
@@ -72,7 +76,7 @@ async def test_the_tools_have_the_schemas_of_the_rfc(constellation: Constellatio
         schema = listed.pop(name)
         assert {each: about["type"] for each, about in schema["properties"].items()} == types
         assert schema.get("required", []) == required
-    assert set(listed) == {"diff", "history", "batch_execute"}
+    assert set(listed) == {"diff", "history", "resume", "batch_execute"}
 
 
 @requirement("C-arch-4", "C-arch-5", "C-tools-2", "C-tools-3", "C-tools-4", "C-tools-5", "C-tools-6", "C-tools-7")
@@ -91,6 +95,7 @@ async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellatio
         assert (await called(client, "diff", left="a", right="b"))["added"] == ["module:B"]
         assert (await called(client, "history", limit=5))["executions"][0]["structuralHash"] == f"sha256:{HASH}"
         assert len((await called(client, "batch_execute", ref="orders", inputs=[{}, {}]))["results"]) == 2
+        assert (await called(client, "resume", executionId="exec-1", additionalInputs={"y": 2}))["outputs"] == {"y": 2}
     assert constellation.paths == [
         "POST /validate",
         "POST /validate",
@@ -102,11 +107,89 @@ async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellatio
         "POST /diff",
         "GET /history?limit=5",
         "POST /batch",
+        "POST /executions/exec-1/resume",
     ]
     for _, _, _, headers in constellation.requests:
         assert headers["x-constellation-agent"] == "claude-code:alice@acme.com"
         assert re.fullmatch(r"mcp-req-[0-9a-f]{12}", headers["x-constellation-request-id"])
         assert headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("engine", "written"),
+    [
+        ("CString", "String"),
+        ("CList(CInt)", "List<Int>"),
+        ("CSeq(COptional(CJson))", "Seq<Optional<Json>>"),
+        ("CMap(CString,CList(CInt))", "Map<String, List<Int>>"),
+        ("CProduct(Map(a b -> CInt, c -> CProduct(Map())))", '{ "a b": Int, c: {  } }'),
+        ("CUnion(Map({ a: Int } -> CProduct(Map(a -> CInt)), String -> CString))", "String | { a: Int }"),
+        ("CFunction(CInt, CBoolean)", "(Int) => Boolean"),
+        *((text, text) for text in ("Int", "CInt)", "CList(", "CThing(CInt)", "CList(" * 500 + "CInt" + ")" * 500, "")),
+    ],
+)
+def test_types_are_written_as_in_programs(engine: str, written: str) -> None:
+    assert language_type(engine) == written
+
+
+async def test_types_of_the_service_can_be_copied_into_a_program(constellation: Constellation) -> None:
+    types = {"inputs": {"x": "CInt"}, "outputs": {"y": "CList(CInt)"}}
+    constellation.answers["/modules"] = JSONResponse({"modules": [{"name": "m", **types}]})
+    constellation.answers["/pipelines/p"] = JSONResponse({"inputSchema": {"x": "CInt"}, "modules": [types]})
+    suspended = {"success": True, "status": "suspended", "outputs": {"y": "CInt"}, "missingInputs": {"x": "CInt"}}
+    constellation.answers["/run"] = JSONResponse(suspended)
+    async with connected(constellation.configuration()) as client:
+        [module] = (await called(client, "list_modules"))["modules"]
+        assert (module["inputs"], module["outputs"]) == ({"x": "Int"}, {"y": "List<Int>"})
+        assert "CInt" not in await read(client, "modules") + await read(client, "pipelines/p")
+        ran = await called(client, "execute", source=SOURCE, inputs={})
+        assert (ran["outputs"], ran["missingInputs"]) == ({"y": "CInt"}, {"x": "Int"})
+
+
+class _Broken(Response):
+    """An answer whose connection breaks behind its headers, or at `stays` not before its caller leaves."""
+
+    def __init__(self, execution: str = "", stays: asyncio.Event | None = None) -> None:
+        named = {"X-Constellation-Execution-ID": execution} if execution else {}
+        super().__init__(headers={"content-length": "100", **named})
+        self._stays = stays
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": b"{", "more_body": True})
+        if self._stays is not None:
+            self._stays.set()
+            await disconnected(receive)
+
+
+async def test_an_execution_is_followed_by_its_id_when_the_connection_is_lost(constellation: Constellation) -> None:
+    constellation.answers["/run"] = _Broken("exec-1")
+    constellation.answers["/batch"] = _Broken()
+    async with connected(constellation.configuration()) as client:
+        ran = await called(client, "execute", source=SOURCE, inputs={})
+        assert (ran["outputs"], ran["executionId"]) == ({"x": 1}, "exec-1")
+        assert not {"tool", "attempts", "calls"} & ran.keys()
+        assert "may be executed all the same" in await refused(client, "batch_execute", ref="orders", inputs=[{}])
+    assert constellation.paths == [
+        "POST /run",
+        "GET /executions/exec-1/events",
+        "GET /executions/exec-1",
+        "POST /batch",
+    ]
+    keys = [headers.get("idempotency-key") for *_, headers in constellation.requests]
+    assert (keys[0] != keys[3], keys[1:3]) == (True, [None, None])
+
+
+async def test_an_execution_that_nobody_waits_for_is_cancelled(constellation: Constellation) -> None:
+    followed = asyncio.Event()
+    constellation.answers["/run"] = _Broken("exec-1")
+    constellation.answers["/executions/exec-1/events"] = _Broken(stays=followed)
+    async with connect(constellation.configuration()) as service:
+        task = asyncio.create_task(service.run("a:b", "/run", {}))
+        await followed.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert constellation.paths == ["POST /run", "GET /executions/exec-1/events", "DELETE /executions/exec-1"]
 
 
 async def test_without_an_id_the_agent_is_the_client_of_the_protocol(constellation: Constellation) -> None:

@@ -1,6 +1,10 @@
 """A run does only so much, lets others work meanwhile, and fails with a place in the program."""
 
 import asyncio
+import json
+import time
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,9 +13,12 @@ from tests.unit.cst.cases import STANDARD_FUNCTIONS, read_type
 from pallas_cst import types as t
 from pallas_cst.check import check
 from pallas_cst.evaluate import Calling, Limits, RunFailed, evaluate
+from pallas_cst.faults import Faulty, diagnostics
 from pallas_cst.functions import Function, Functions
+from pallas_cst.json_schema import Room, parameters_of, type_of
 from pallas_cst.parse import parse
 from pallas_cst.values import Unfit, Value, from_json, plain, to_json
+from pallas_cst.work import Memory
 
 REMOTE = Function("remote", (("x", read_type("Int")),), read_type("Int"), "demo.remote", "demo")
 FUNCTIONS = Functions([*STANDARD_FUNCTIONS, REMOTE])
@@ -246,3 +253,132 @@ def test_unions_that_fit_many_ways_are_compared_once() -> None:
         kinds = [t.union((t.Record({"a": kind, "b": t.INT}), t.Record({"a": kind, "c": t.INT}))) for kind in kinds]
     assert t.fits(kinds[0], t.union(kinds))
     assert not t.fits(kinds[1], kinds[0])
+
+
+@pytest.mark.anyio
+async def test_values_of_runs_that_go_on_have_a_room_together_and_a_share_of_each_owner() -> None:
+    memory, called, goes_on = Memory(total=48 * 2**20, of_owner=32 * 2**20), asyncio.Event(), asyncio.Event()
+    source = doubled('"' + "a" * 2**20 + '"', "concat(#, #)", 4) + " y = demo.remote(string-length(x4)) out y"
+
+    async def wait(_: Calling) -> Value:
+        called.set()
+        await goes_on.wait()
+        return 1
+
+    async def one(owner: str) -> Value:
+        with memory.share(owner) as share:
+            return (await evaluate(check(parse(source), FUNCTIONS), {}, wait, share=share))["y"]
+
+    async def fails(owner: str) -> None:
+        with pytest.raises(RunFailed, match="take too much memory together"):
+            await one(owner)
+
+    running = asyncio.create_task(one("ann"))  # 30 MiB of values wait for the call
+    await called.wait()
+    await fails("ann")
+    await fails("bob")
+    goes_on.set()
+    assert await running == 1
+    assert not memory.taken
+    assert await one("ann") == await one("bob") == 1
+
+
+@pytest.mark.anyio
+async def test_answers_of_calls_and_inputs_take_room_too() -> None:
+    large = "a" * 5 * 2**20
+    memory = Memory(of_owner=4 * 2**20)
+
+    async def answer(_: Calling) -> Value:
+        return large
+
+    texts = Function("text", (), read_type("String"), "demo.text", "demo", tool=True)
+    for source, inputs in (("x = demo.text() out x", {}), ("in x: String out x", {"x": large})):
+        with memory.share("ann") as share, pytest.raises(RunFailed, match="memory"):
+            await evaluate(check(parse(source), Functions([texts])), inputs, answer, share=share)
+
+
+TREE = "type A0 = { a: Int }\n" + "".join(f"type A{n + 1} = {{ a: A{n}, b: A{n} }}\n" for n in range(11))
+LONG = "n" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (TREE + "".join(f"in x{n}: A11\n" for n in range(2500)) + "out x1", "inputs and outputs are too large"),
+        (TREE + "in x: A11\n" + "".join(f"y{n} = x out y{n}\n" for n in range(2000)), "are too large"),
+        (TREE + "in x: A11\n" + "".join(f"y{n} = add(x, x)\n" for n in range(2000)) + "out x", "a type of 6143 parts"),
+        (f"type A = {{ {LONG}: Int }} in x: {{ {', '.join(f'f{n}: A' for n in range(1000))} }} out x", "too large"),
+        (f"in r: {{ {', '.join(f'f{n}: Int' for n in range(2500))} }} " + "y = r.z " * 2000 + "out r", "f19, …"),
+    ],
+    ids=["inputs", "outputs", "mismatches", "names", "fields"],
+)
+def test_a_small_source_makes_no_large_answer(source: str, why: str) -> None:
+    began = time.process_time()
+    with pytest.raises(Faulty) as refused:
+        check(parse(source), FUNCTIONS)
+    told = diagnostics(source, refused.value.faults)
+    assert why in told[0]["message"]
+    assert len(json.dumps(told)) < 1_000_000
+    assert time.process_time() - began < 2.0
+
+
+def test_the_schemas_of_an_agent_are_read_within_a_room() -> None:
+    eight = {n: {f"p{m}": {"$ref": f"#/$defs/d{n + 1}"} for m in range(8)} for n in range(9)}
+    defs = {f"d{n}": {"type": "object", "properties": each} for n, each in eight.items()}
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+    room, began = Room(), time.process_time()
+    for _ in range(300):
+        parameters_of(schema, room)
+        type_of(schema, room)
+    assert time.process_time() - began < 1.0  # 0.06 s on an idle core
+    assert type_of({"type": "object", "properties": {"a": {"type": "string"}}}, room) == t.JSON
+
+
+def nested(width: int, depth: int, leaf: t.Type, numbers: Iterator[int]) -> t.Type:
+    """A union of records of unions, which differ only in the innermost ones."""
+    if depth == 0:
+        return t.Record({f"q{next(numbers)}": leaf})
+    return t.union([t.Record({"a": nested(width, depth - 1, leaf, numbers)}) for _ in range(width)])
+
+
+WIDE = nested(57, 2, t.INT, count())
+
+
+def test_types_that_take_long_to_be_compared_are_refused() -> None:
+    f = Function("f", (("x", nested(57, 2, t.FLOAT, count())),), t.INT, "t/a/f", "t.a", tool=True)
+    g = Function("g", (), WIDE, "t/a/g", "t.a", tool=True)
+    with pytest.raises(Faulty, match="take too long to be checked"):
+        check(parse("x = t.a.f(t.a.g()) out x"), Functions([f, g]))
+    fields = ", ".join(f"f{n}: Int" for n in range(1500))
+    with pytest.raises(Faulty, match="take too long to be checked"):
+        check(parse(f"in r: {{ {fields} }} z = r{' + r' * 8000} out z"), FUNCTIONS)
+
+
+SPARSE = t.Record({f"f{n}": t.OptionalOf(t.INT) for n in range(1000)})
+
+
+SLOW: dict[str, tuple[Any, t.Type, str]] = {
+    "unions": ([{"a": {"a": {f"q{57 * 57 - 1}": 1}}} for _ in range(1000)], t.ListOf(WIDE), "takes too long"),
+    "fields": ([{} for _ in range(1000)], t.ListOf(SPARSE), "too many fields are left out"),
+    "json": (
+        {"a": [[0] * 100] * 1000, "c": "x"},
+        t.union([t.Record({"a": t.JSON, f"b{n}": t.OptionalOf(t.INT), "c": t.INT}) for n in range(99)]),
+        "takes too long",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_json_that_takes_long_to_be_read_is_refused(kind: str) -> None:
+    given, wanted, why = SLOW[kind]
+    began = time.process_time()
+    with pytest.raises(Unfit, match=why):
+        from_json(given, wanted)
+    assert time.process_time() - began < 4.0  # 0.5 s on an idle core
+
+
+def test_tags_of_unions_have_a_bounded_length() -> None:
+    kind = t.union([t.Record({"x": t.OptionalOf(WIDE)}), t.INT])
+    values = from_json([{}] * 1000, t.ListOf(kind))
+    with pytest.raises(Unfit, match="tags"):
+        to_json(values, t.ListOf(kind))

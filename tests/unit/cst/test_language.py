@@ -46,6 +46,60 @@ def test_a_program_needs_an_output() -> None:
         parse("in a: Int")
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "in r: Json x = r.type out x",
+            "found 'type', which is a reserved word (a field of this name is written \"type\")",
+        ),
+        ("in o: { in: String } out o", "found 'in', which is a reserved word"),
+        ("in x: Int y = if x > 1 then 1 else 0 out y", "expected '(', found 'x'"),
+        ("in x: Int y = (x > 1 then) out y", "found 'then'"),
+        ("in x: Int y = x % 2 out y", "found '%' (the remainder is modulo(a, b))"),
+        ("x = -1.5 out x", "a Float is written without a sign: 0.0 - 1.5"),
+        ("in x: List out x", "did you mean List<T>?"),
+        ("in x: Map out x", "did you mean Map<K, V>?"),
+        ('in s: String y = s + "x" out y', "joined by concat(a, b)"),
+        ("in f: Float y = f > 1.5 out y", "it compares values of Int"),
+        ("in s: String y = Trim(s) out y", "(did you mean stdlib.string.trim?)"),
+        ("in x: Int y = demo.tools.fech(x) out y", "(did you mean demo.tools.fetch?)"),
+        ("in x: Int y = nothing-like-it(x) out y", "Undefined function: nothing-like-it"),
+    ],
+)
+def test_faults_say_what_was_found_and_what_may_have_been_meant(source: str, said: str) -> None:
+    with pytest.raises(Faulty) as refused:
+        checked(source)
+    assert said in refused.value.faults[0].message
+
+
+@pytest.mark.anyio
+async def test_fields_of_any_name_are_read_as_json_strings() -> None:
+    source = """in r: { "type": String, "a \\"b\\"": { "in": Int } }
+        x = r."type" y = r."a \\"b\\""."in" z = r["type"] w = { "out": y, "type": x } v = w."out"
+        out x out y out z out w out v"""
+    record: Value = {"type": "t", 'a "b"': {"in": 3}}
+    assert pretty(parse(pretty(parse(source)))) == pretty(parse(source))
+    found = await evaluate(checked(source), {"r": record}, _never)
+    assert found == {"x": "t", "y": 3, "z": {"type": "t"}, "w": {"out": 3, "type": "t"}, "v": 3}
+    assert checked(f"in x: {checked(source).inputs['r']} out x").inputs["x"] == checked(source).inputs["r"]
+    for wrong in ('in r: Json x = r."\\q" out x', 'in r: Json x = r."\\ud800" out x', 'in r: Json x = r."a out x'):
+        assert faults_of(wrong)[0][0] == "E020"
+
+
+async def _never(_: Calling) -> Value:
+    raise AssertionError
+
+
+def test_what_a_lambda_gives_fits_the_array_of_a_tool() -> None:
+    total = Function("total", (("xs", t.ListOf(t.INT)),), t.INT, "t/a/total", "t.a", tool=True)
+    source = (
+        "in xs: List<Int> y = t.a.total(filter(xs, (x) => x > 1)) z = t.a.total({ xs: map(xs, (x) => x) }) out y out z"
+    )
+    check(parse(source), Functions([*STANDARD_FUNCTIONS, total]))
+    assert not t.fits(t.SeqOf(t.INT), t.ListOf(t.INT))
+
+
 def test_all_faults_are_found_and_none_follows_from_another() -> None:
     source = "in a: Strin\nb = add(a, 1)\nc = nope(b)\nd = c + 1\ne = add(true, 1)\nout f"
     assert faults_of(source) == [("E003", 1, 7), ("E002", 3, 5), ("E010", 5, 9), ("E001", 6, 5)]
@@ -74,6 +128,8 @@ def test_faults_have_the_engines_codes(source: str, code: str) -> None:
 def test_options_that_have_no_effect_are_warned_of() -> None:
     found = checked("in a: Int\nb = fetch(a) with delay: 1s, retry: 11, backoff: linear, batch: 5\nout b").warnings
     assert [warning.message.split(":")[0] for warning in found] == ["retry", "batch has no effect outside streaming"]
+    [warning] = checked('in x: Int @sink("kafka") out x').warnings
+    assert "@sink has no effect" in warning.message
     [warning] = checked('in a: Int\nb = fetch(a) with cache_backend: "shared"\nout b').warnings
     assert "without cache" in warning.message
 

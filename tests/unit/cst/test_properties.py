@@ -18,8 +18,9 @@ from pallas_cst.check import check
 from pallas_cst.evaluate import Calling, RunFailed, evaluate
 from pallas_cst.faults import Faulty, Span
 from pallas_cst.functions import Function, Functions
-from pallas_cst.parse import RESERVED, parse
+from pallas_cst.parse import parse
 from pallas_cst.pretty import pretty
+from pallas_cst.types import RESERVED
 from pallas_cst.values import Value, from_json, is_list, is_object, is_pair, to_json
 
 FEWER = settings(

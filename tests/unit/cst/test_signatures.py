@@ -62,7 +62,7 @@ def test_a_tool_says_so_and_which_parameters_may_be_left_out() -> None:
 
 def test_fields_with_any_name_are_written() -> None:
     kind = t.Record({"in": t.INT, "content type": t.STRING, 'a"b': t.JSON})
-    assert str(kind) == '{ in: Int, "content type": String, "a\\"b": Json }'
+    assert str(kind) == '{ "in": Int, "content type": String, "a\\"b": Json }'
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_one_module_is_called_by_a_program_of_one_call() -> None:
     assert made.source.splitlines() == [
         "in _in: Int",
         "in result_: String",
-        "in odd: Json",
+        'in odd: { "a b": Int }',
         "in more: Optional<Float>",
         "result = t.a.act(_in, result_, odd, more)",
         "out result",

@@ -1,5 +1,7 @@
 """Tools as modules of the language."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import agent_definition
@@ -7,7 +9,8 @@ from tests.builders import agent_definition
 from pallas_contracts.agents import Allow, ToolDefinition
 from pallas_contracts.turns import Principal
 from pallas_cst.check import check
-from pallas_cst.parse import RESERVED, parse
+from pallas_cst.parse import parse
+from pallas_cst.types import RESERVED
 from pipelines.modules.catalogue import Catalogue
 from pipelines.modules.names import language_names
 
@@ -23,6 +26,13 @@ def catalogue(*keys: str, allow: Allow | None = None, tools: tuple[str, ...] = (
         made = tuple(ToolDefinition(name=name, input_schema=NUMBER, output_schema=NUMBER) for name in tools)
         found.changed(key, agent_definition(team, agent, tools=made, allow=allow, revision=key))
     return found
+
+
+def test_names_that_meet_are_numbered_in_time_that_grows_with_their_number() -> None:
+    began = time.process_time()
+    names = language_names(f"a{'!' * (n % 7)}{chr(0x4E00 + n // 7)}" for n in range(50_000))
+    assert len(set(names.values())) == 50_000
+    assert time.process_time() - began < 2.0  # 0.1 s on an idle core
 
 
 @given(st.sets(st.text(min_size=1, max_size=8), min_size=1, max_size=8))

@@ -27,6 +27,17 @@ def test_with_a_bearer_the_label_changes_nothing_but_the_temporary_namespace() -
     assert labelled.namespaces("agent") != Caller(Principal(type="user", id="b"), labelled.label).namespaces("agent")
 
 
+def test_what_a_token_makes_is_its_users_and_what_it_made_before_stays_its_own() -> None:
+    laptop, desktop = (Principal(type="token", id=each, name=each, user="ann") for each in ("tok_1", "tok_2"))
+    before = laptop.model_copy(update={"user": None})
+    assert Caller(laptop).owner == Caller(desktop, "a:bob").owner != Caller(before).owner
+    assert Caller(laptop).namespaces("user")[0] == "user:ann"
+    assert Caller(laptop).made(desktop)
+    assert Caller(laptop).made(before)
+    assert not Caller(desktop).made(before)
+    assert not Caller(before).made(laptop)
+
+
 def test_a_namespace_is_short_if_it_is_free() -> None:
     assert Caller(ALICE).namespaces("user") == [
         "user:alice",

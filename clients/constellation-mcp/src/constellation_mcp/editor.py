@@ -10,7 +10,7 @@ from pallas_cst import types as t
 from pallas_cst.check import check
 from pallas_cst.faults import Code, Faulty, Span
 from pallas_cst.functions import Function, Functions, Imports
-from pallas_cst.parse import RESERVED, parse
+from pallas_cst.parse import parse
 from pallas_cst.stdlib import STANDARD, STANDARD_FUNCTIONS
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -124,12 +124,12 @@ def _words(before: str, source: str, start: int, known: Known) -> Iterator[Compl
         yield Completion(declared[1] or declared[2], Kind.VARIABLE, start)
     imports = _imports(source)
     for function in known.functions.by_qualified.values():
-        if function.name not in RESERVED:
+        if function.name not in t.RESERVED:
             about = known.about_function(function)
             yield Completion(_written(function, imports, known), Kind.FUNCTION, start, str(function), about)
     for name in (*t.PRIMITIVES, *_GENERICS):
         yield Completion(name, Kind.TYPE, start)
-    for word in RESERVED:
+    for word in t.RESERVED:
         yield Completion(word, Kind.KEYWORD, start)
 
 

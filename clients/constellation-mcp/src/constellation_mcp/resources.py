@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from constellation_mcp.engine_types import with_language_types
 from constellation_mcp.service import Service, ServiceError, segment
 from constellation_mcp.tools import with_prefix
 from pallas_cst import documents
@@ -55,4 +56,4 @@ async def read(service: Service, caller: str, uri: str) -> Content:
 
 
 def _json(found: Any) -> Content:
-    return Content(json.dumps(with_prefix(found), ensure_ascii=False, indent=2), JSON)
+    return Content(json.dumps(with_language_types(with_prefix(found)), ensure_ascii=False, indent=2), JSON)

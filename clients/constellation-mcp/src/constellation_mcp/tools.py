@@ -9,6 +9,7 @@ from typing import Any
 from jsonschema import ValidationError, validate
 
 from constellation_mcp.configuration import Features
+from constellation_mcp.engine_types import language_types, with_language_types
 from constellation_mcp.service import Offline, Service, ServiceError, segment
 from pallas_cst.faults import Faulty, diagnostics
 from pallas_cst.parse import parse
@@ -19,6 +20,9 @@ type Json = dict[str, Any]
 
 _BARE_HASH = re.compile(r"[0-9a-f]{64}")
 _SOURCES = ("source", "left", "right")
+_EXECUTING = ("execute", "resume", "batch_execute")
+_OF_TURNS = {"tool", "caller", "code", "requestedAt", "startedAt", "endedAt", "durationMs", "attempts", "calls"}
+"""Fields that only an execution has that was asked for by its id."""
 _VALUES = ("inputs", "outputs")
 """Fields with values of programs, in which nothing is changed."""
 
@@ -72,7 +76,7 @@ class Tool:
 
 def offered(features: Features) -> list[Tool]:
     """The tools that the configuration allows."""
-    allowed = [tool for tool in TOOLS if features.allow_execution or tool.name not in ("execute", "batch_execute")]
+    allowed = [tool for tool in TOOLS if features.allow_execution or tool.name not in _EXECUTING]
     return [
         tool.without("name") if tool.name == "compile" and not features.allow_cold_storage else tool for tool in allowed
     ]
@@ -97,7 +101,7 @@ async def modules_of(service: Service, caller: str) -> list[Json]:
     Raises:
         ServiceError: the service does not say.
     """
-    return listed(await service.get(caller, "/modules"), "modules")
+    return with_language_types(listed(await service.get(caller, "/modules"), "modules"))
 
 
 async def pipelines_of(service: Service, caller: str) -> list[Json]:
@@ -157,7 +161,27 @@ async def _execute(service: Service, caller: str, given: Json) -> Json:
     if ("source" in given) == ("ref" in given):
         raise Refused("give either source or ref")
     path = "/run" if "source" in given else "/execute"
-    return await _tried(service.post(caller, path, given, runs=True))
+    return _executed(await _tried(service.run(caller, path, given)))
+
+
+async def _resume(service: Service, caller: str, given: Json) -> Json:
+    path = f"/executions/{segment(given['executionId'])}/resume"
+    return _executed(await _tried(service.run(caller, path, {"additionalInputs": given.get("additionalInputs", {})})))
+
+
+def _executed(answer: Json) -> Json:
+    """An answer of an execution, also of one that was followed after its connection was lost.
+
+    Raises:
+        ServiceError: its outputs are not kept any more.
+    """
+    if "success" not in answer:
+        execution, status = answer.get("executionId"), answer.get("status")
+        raise ServiceError(f"the connection was lost; execution {execution} is {status}, and its outputs are not kept")
+    told = {name: each for name, each in answer.items() if name not in _OF_TURNS}
+    if is_object(missing := told.get("missingInputs")):
+        told["missingInputs"] = language_types(missing)
+    return told
 
 
 async def _tried(answered: Awaitable[Any]) -> Json:
@@ -199,7 +223,7 @@ def _query(given: Mapping[str, Any]) -> str:
 async def _batch_execute(service: Service, caller: str, given: Json) -> Json:
     if ("source" in given) == ("ref" in given):
         raise Refused("give either source or ref")
-    return await _tried(service.post(caller, "/batch", given, runs=True))
+    return _executed(await _tried(service.run(caller, "/batch", given)))
 
 
 def _text(description: str) -> Json:
@@ -232,6 +256,17 @@ TOOLS = (
         },
         ("inputs",),
         _execute,
+        reads=False,
+    ),
+    Tool(
+        "resume",
+        "Go on with an execution that was suspended because inputs were missing",
+        {
+            "executionId": _text("The execution that waits"),
+            "additionalInputs": {"type": "object", "description": "Input values that were missing"},
+        },
+        ("executionId",),
+        _resume,
         reads=False,
     ),
     Tool(
@@ -288,4 +323,4 @@ TOOLS = (
         reads=False,
     ),
 )
-"""All tools: names, descriptions and schemas of the first five are those of RFC-018."""
+"""All tools: names, descriptions and schemas are those of RFC-018, where it has them."""

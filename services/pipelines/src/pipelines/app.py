@@ -21,6 +21,7 @@ from pallas_contracts.catalog import (
     CONSTELLATION,
     DEAD_LETTERS,
     GATEWAYS,
+    HEALTH,
     HOLDS,
     PIPELINE_CACHE,
     PIPELINE_DRAFTS,
@@ -124,7 +125,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             hold=settings.hold,
         )
         executor = await enter(turns)
-        catalogue = Catalogue()
+        catalogue = Catalogue((await enter(watch(bus, HEALTH))).get)
         agents.on_change(catalogue.changed)
         process.probes.checks["catalogue"] = lambda: None if agents.synced.is_set() else "not read yet"
         compiler = Compiler(catalogue)

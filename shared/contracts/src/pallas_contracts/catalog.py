@@ -455,7 +455,7 @@ HEALTH = Bucket(
     AgentHealth,
     owner=MONITOR,
     writers=(MONITOR,),
-    readers=(GATEWAY, REGISTRY, MONITOR, CLI),
+    readers=(GATEWAY, REGISTRY, MONITOR, PIPELINES, CLI),
     saved=Saved.NEVER,
     summary="The folded health of each agent.",
 )

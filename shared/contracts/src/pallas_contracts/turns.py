@@ -87,11 +87,15 @@ def effect_unknown(code: str | None, *, retryable: bool) -> bool:
 
 
 class Principal(Message):
-    """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers."""
+    """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers.
+
+    `user` is whom a `token` belongs to. It decides what is the caller's own, and grants nothing.
+    """
 
     type: Literal["peer", "user", "team", "turn", "token"] = "peer"
     id: str = "unknown"
     name: str | None = None
+    user: str | None = None
 
     @property
     def label(self) -> str:

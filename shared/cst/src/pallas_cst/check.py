@@ -8,7 +8,7 @@ And arithmetic with a `Float` gives a `Float`, where the engine says `Int` and c
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import assert_never
 
 from pallas_cst import syntax as s
@@ -30,7 +30,15 @@ _COMPARISONS: dict[tuple[str, t.Type], str] = {
     ("!=", t.STRING): "eq-string",
 }
 _MANY_RETRIES = 10
+MOST_FAULTS = 1000
+"""Faults of a program that are told; further ones are not."""
+MOST_PARTS_OUTSIDE = 5 * t.MOST_PARTS
+"""Parts of the types of all inputs and outputs of a program."""
+_MOST_STEPS, _MOST_MERGED = 100_000, 2_000_000
+"""Comparisons of types in a program, and parts of all types that are made by `+`."""
+_LONGEST_MESSAGE, _MOST_NAMES = 2000, 20
 _GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
+_PARAMETERS = {1: "T", 2: "K, V"}
 
 
 @dataclass
@@ -107,8 +115,13 @@ def check(program: s.Program, functions: Functions) -> Checked:
         Faulty: it has faults: all of them, those that the engine finds first.
     """
     checker = _Checker(functions, Checked(program))
-    for declaration in program.declarations:
-        checker.declare(declaration)
+    try:
+        with t.limited(_MOST_STEPS):
+            for declaration in program.declarations:
+                checker.declare(declaration)
+    except t.TooMuch:
+        checker.fault(Code.TYPE_ERROR, "Type error: the types take too long to be checked", Span(0, 0))
+    checker.check_size()
     if checker.faults:
         raise Faulty(*checker.faults)
     return checker.checked
@@ -132,6 +145,7 @@ class _Checker:
     checked: Checked
     faults: list[Fault] = field(default_factory=list[Fault])
     imports: Imports = field(default_factory=Imports)
+    merged: int = 0
     named_types: dict[str, t.Type | None] = field(default_factory=dict[str, t.Type | None])
 
     def __post_init__(self) -> None:
@@ -141,11 +155,19 @@ class _Checker:
 
     def fault(self, code: Code, message: str, span: Span) -> _Known:
         """Report a fault, and return what to raise."""
-        self.faults.append(Fault(code, message, span))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(code, message[:_LONGEST_MESSAGE], span))
         return _Known()
 
-    def mismatch(self, wanted: object, found: object, span: Span) -> _Known:
-        return self.fault(Code.TYPE_MISMATCH, f"Type mismatch: expected {wanted}, found {found}", span)
+    def mismatch(self, wanted: t.Type | str, found: t.Type | str, span: Span) -> _Known:
+        sides = [each if isinstance(each, str) else t.told(each) for each in (wanted, found)]
+        return self.fault(Code.TYPE_MISMATCH, f"Type mismatch: expected {sides[0]}, found {sides[1]}", span)
+
+    def check_size(self) -> None:
+        """Report a fault if the types of inputs and outputs are too large together: they are in many answers."""
+        outside = [*self.checked.inputs.values(), *self.checked.outputs.values()]
+        if sum(kind.size for kind in outside) > MOST_PARTS_OUTSIDE:
+            self.fault(Code.TYPE_ERROR, "Type error: the types of inputs and outputs are too large", Span(0, 0))
 
     def warn(self, message: str, span: Span) -> None:
         self.checked.warnings.append(Warned(message, span))
@@ -179,6 +201,8 @@ class _Checker:
             case s.Assignment(name, value):
                 self.names[name.text] = _Bound(self._tried(value), declaration)
             case s.Output(name):
+                if declaration.annotations:
+                    self.warn("@sink has no effect outside streaming", name.span)
                 self._declare_output(name)
             case s.Use():
                 self._use(declaration)
@@ -258,7 +282,8 @@ class _Checker:
         if name not in self.named_types:
             if name == str(t.JSON):
                 return t.JSON
-            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}", span)
+            hint = f" (did you mean {name}<{_PARAMETERS[_GENERICS[name]]}>?)" if name in _GENERICS else ""
+            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}{hint}", span)
         if (known := self.named_types[name]) is None:
             raise _Known
         return known
@@ -287,7 +312,10 @@ class _Checker:
 
     def merge(self, left: t.Type, right: t.Type, span: Span) -> t.Type:
         if (kind := t.merged(left, right)) is None:
-            raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {left} with {right}", span)
+            raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {t.told(left)} with {t.told(right)}", span)
+        self.merged += kind.size
+        if self.merged > _MOST_MERGED:
+            raise t.TooMuch
         return self.bounded(kind, span)
 
     # Expressions
@@ -397,7 +425,7 @@ class _Checker:
         found = self.all([self._tried(each, known.get(name)) for name, each in value.fields])
         kinds = dict(zip((name for name, _ in value.fields), found, strict=True))
         if missing := [name for name in known if name not in kinds]:
-            message = f"Type error: the record lacks the required field(s) {', '.join(missing)}"
+            message = f"Type error: the record lacks the required field(s) {_some(missing)}"
             raise self.fault(Code.TYPE_ERROR, message, value.span)
         return t.Record(kinds)
 
@@ -420,10 +448,10 @@ class _Checker:
                 return t.JSON
             case _:
                 what = "Projection" if isinstance(step, s.Projection) else "Field access"
-                raise self.fault(Code.TYPE_ERROR, f"{what} requires a record, found {source}", step.span)
+                raise self.fault(Code.TYPE_ERROR, f"{what} requires a record, found {t.told(source)}", step.span)
 
     def _of_record(self, record: t.Record, step: s.FieldAccess | s.Projection) -> t.Type:
-        known = ", ".join(record.fields) or "none"
+        known = _some(record.fields) or "none"
         match step:
             case s.FieldAccess(field_name, span):
                 if field_name not in record.fields:
@@ -455,7 +483,9 @@ class _Checker:
             if right == t.JSON and kind in _NUMBERS:
                 right = self.converted(operand, right, kind)
             if kind not in _NUMBERS or right not in _NUMBERS:
-                message = f"Operator {operator!r} is not supported for {kind} and {right}"
+                message = f"Operator {operator!r} is not supported for {t.told(kind)} and {t.told(right)}"
+                if operator == "+" and t.STRING in (kind, right):
+                    message += '; texts are joined by concat(a, b) or "${a}${b}"'
                 raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
             function = self.operator(_ARITHMETIC[operator], span)
             functions.append(function)
@@ -473,7 +503,11 @@ class _Checker:
             raise self.mismatch(left, right, value.span)
         name = _COMPARISONS.get((value.operator, left))
         if name is None:
-            message = f"Operator {value.operator!r} is not supported for {left} and {right}"
+            known = "Int and String" if value.operator in ("==", "!=") else "Int"
+            message = (
+                f"Operator {value.operator!r} is not supported for {t.told(left)} and {t.told(right)}; "
+                f"it compares values of {known}"
+            )
             raise self.fault(Code.UNSUPPORTED_COMPARISON, message, value.span)
         functions = [self.operator(name, value.span)]
         if value.operator == "!=":
@@ -490,7 +524,7 @@ class _Checker:
                 kind = t.JSON
                 continue
             if not isinstance(left, t.OptionalOf):
-                message = f"The left side of ?? must be Optional, found {left}"
+                message = f"The left side of ?? must be Optional, found {t.told(left)}"
                 raise self.fault(Code.TYPE_ERROR, message, operand.span)
             if kind not in (left.inner, left):
                 raise self.mismatch(left.inner, kind, right.span)
@@ -520,7 +554,7 @@ class _Checker:
             results.append(self._within(bound, result))
         kinds = self.all(results)
         if missing := members - covered:
-            message = f"Match on {kind} is not exhaustive: {', '.join(sorted(map(str, missing)))} is not covered"
+            message = f"Match on {t.told(kind)} is not exhaustive: {_some(sorted(map(t.told, missing)))} is not covered"
             raise self.fault(Code.TYPE_ERROR, message, value.span)
         return t.common(kinds)
 
@@ -552,7 +586,7 @@ class _Checker:
                 return frozenset((kind,)), {}
 
     def _unmatched(self, pattern: str, members: Iterable[t.Type], span: Span) -> _Known:
-        return self.mismatch(" | ".join(sorted(map(str, members))), f"the pattern {pattern}", span)
+        return self.mismatch(" | ".join(sorted(map(t.told, members))), f"the pattern {pattern}", span)
 
     # Lambdas and calls
 
@@ -629,7 +663,7 @@ class _Checker:
         if options.fallback is not None:
             kind = self._tried(options.fallback)
             if kind is not None and not t.fits(kind, returns):
-                message = f"The fallback is of type {kind}, but the call returns {returns}"
+                message = f"The fallback is of type {t.told(kind)}, but the call returns {t.told(returns)}"
                 self.fault(Code.FALLBACK_MISMATCH, message, options.fallback.span)
             elif kind is not None:
                 self.converted(options.fallback, kind, returns)
@@ -671,6 +705,12 @@ class _Checker:
             if value == 0:
                 message = f"Invalid value of {name}: {getattr(options, name)} (must be greater than 0)"
                 self.fault(Code.INVALID_OPTION, message, span)
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names in a message, the first ones of many."""
+    first = list(islice(names, _MOST_NAMES + 1))
+    return ", ".join(first[:_MOST_NAMES]) + (", …" if len(first) > _MOST_NAMES else "")
 
 
 def _is_mergeable(kind: t.Type) -> bool:

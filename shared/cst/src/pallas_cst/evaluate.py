@@ -22,7 +22,7 @@ from pallas_cst.functions import Function
 from pallas_cst.reach import reach
 from pallas_cst.stdlib import STANDARD, Failed, size_made
 from pallas_cst.values import Unfit, Value, converted, inside, is_list, is_object, is_of, some, text_of
-from pallas_cst.work import Limits, RunFailed, Work
+from pallas_cst.work import Limits, RunFailed, Share, Work
 
 __all__ = ["Calling", "Limits", "MakeCall", "RunFailed", "evaluate"]
 
@@ -51,6 +51,8 @@ type Lambda = Callable[..., Awaitable[Value]]
 """A lambda; it is called with the step that its calls have in their places, and its arguments."""
 
 _PART = 16
+_SMALL_TYPE = 100
+"""Parts of a type that is looked at at once."""
 _TOGETHER = 1_000
 """Items of a list for which a lambda runs at the same time."""
 
@@ -64,18 +66,21 @@ async def evaluate(
     *,
     missing: Collection[str] = (),
     limits: Limits = _LIMITS,
+    share: Share | None = None,
 ) -> dict[str, Value]:
     """The outputs by name. `inputs` are values of their types; each input that is needed is there.
 
     With inputs `missing`, it is everything that does not wait for them: see `reach.reach`. Inputs and results of calls
-    are not measured by `limits`; they are where they come in.
+    are not measured by `limits`; they are where they come in. `share` is the room for all values.
 
     Raises:
         RunFailed: a function of the standard library cannot compute a result, a `Json` is not what it is used as, or a
             limit is reached.
         Exception: what `call` raises; the other calls are cancelled.
     """
-    evaluator = _Evaluator(checked, inputs, call, Work(limits))
+    evaluator = _Evaluator(checked, inputs, call, Work(limits, share))
+    for value in inputs.values():
+        await evaluator.work.got(value, Span(0, 0))
     reached = reach(checked, missing)
     async with _together() as evaluator.tasks:
         found = {name: evaluator.start(checked.origins[name]) for name in reached.outputs}
@@ -173,9 +178,13 @@ class _Evaluator:
 
     async def _converted(self, value: Value, kind: t.Type, wanted: t.Type, span: Span) -> Value:
         try:
-            return await self.work.on(await self.work.size(value, span), span, partial(converted, value, kind, wanted))
+            size = await self.work.size(value, span)
+            found = await self.work.on(size + _work_of(wanted), span, partial(converted, value, kind, wanted))
         except Unfit as error:
             raise RunFailed(str(error), span) from None
+        if found is not value:
+            self.work.hold(size, span)
+        return found
 
     async def _value(self, expr: s.Expr, scope: _Scope) -> Value:
         match expr:
@@ -199,6 +208,7 @@ class _Evaluator:
                 for step in steps:
                     size = await self.work.size(value, expr.span) if is_list(value) else _shallow(value)
                     value = await self.work.on(size, step.span, partial(_taken, value, step))
+                    self.work.hold(_shallow(value) if is_list(value) else 0, step.span)
                 return value
             case s.Arithmetic():
                 return await self._arithmetic(expr, scope)
@@ -230,6 +240,7 @@ class _Evaluator:
     async def _made(self, value: Value, parts: list[Value], span: Span) -> Value:
         """A new list or record with these parts."""
         size = self.work.limit(await self.work.sizes(parts, span), span)
+        self.work.hold(_shallow(value), span)
         return self.work.made(value, size)
 
     async def _interpolated(self, expr: s.Interpolation, scope: _Scope) -> str:
@@ -237,7 +248,7 @@ class _Evaluator:
         size = self.work.limit(await self.work.sizes(values, expr.span), expr.span)
         pieces = [*expr.texts[:1], *chain.from_iterable(zip(values, expr.texts[1:], strict=True))]
         text = await self.work.on(size, expr.span, lambda: "".join(map(text_of, pieces)))
-        self.work.limit(len(text), expr.span)
+        self.work.hold(self.work.limit(len(text), expr.span), expr.span)
         return text
 
     def _lambda(self, expr: s.Lambda, scope: _Scope) -> Lambda:
@@ -261,7 +272,8 @@ class _Evaluator:
                 return await compute()
         instead = None if fallback is None else partial(self.value, fallback, scope)
         place = f"{self.checked.numbers[expr]}{scope.path}"
-        return await self.call(Calling(expr, function, arguments, place, compute, instead))
+        value = await self.call(Calling(expr, function, arguments, place, compute, instead))
+        return value if compute is not None else await self.work.got(value, expr.span)
 
     async def _applied(self, expr: s.Call, function: Function, arguments: list[Value], scope: _Scope) -> Value:
         """The result of a function of the standard library. A lambda is called for all items before."""
@@ -270,6 +282,7 @@ class _Evaluator:
         *values, call = arguments
         given = expr.arguments[-1]
         step = "." if isinstance(given, s.Lambda) else f"{scope.path}.{self.checked.numbers[expr]}."
+        self.work.hold(_PART * len(values[0]), expr.span)
         results = await self._of_each(call, values[0], step, together=given in self.checked.waits)
         match self.checked.types[given], function.parameters[-1][1]:
             case t.Function(_, found), t.Function(_, wanted) if not isinstance(given, s.Lambda):
@@ -299,6 +312,7 @@ class _Evaluator:
             raise RunFailed(f"{function.qualified} cannot be computed here", expr.span)
         compute = STANDARD[function.module].compute
         made = self.work.limit(size_made(function.module, arguments), expr.span)
+        self.work.hold(made, expr.span)
         given = sum(_shallow(each) for each in arguments)
         try:
             return await self.work.on(made + given, expr.span, partial(compute, *arguments))
@@ -336,6 +350,7 @@ class _Evaluator:
             case _:
                 pass
         size = self.work.limit(sum(sizes), span)
+        self.work.hold(size, span)
         return self.work.made(await self.work.on(size, span, partial(_merged, left, right)), size)
 
     async def _logic(self, expr: s.Logic, scope: _Scope) -> bool:
@@ -367,9 +382,19 @@ class _Evaluator:
                         return await self.value(result, scope.within({name: value[name] for name in fields}))
                 case s.TypePattern():
                     size = await self.work.size(value, pattern.span)
-                    if await self.work.on(size, pattern.span, partial(is_of, value, self.checked.tested[pattern])):
+                    tested = self.checked.tested[pattern]
+                    try:
+                        fits = await self.work.on(size + _work_of(tested), pattern.span, partial(is_of, value, tested))
+                    except Unfit as error:
+                        raise RunFailed(str(error), pattern.span) from None
+                    if fits:
                         return await self.value(result, scope)
         raise RunFailed("no pattern matches the value", expr.span)
+
+
+def _work_of(kind: t.Type) -> int:
+    """How much looking at a small value takes for its type, in bytes: a type may have many members to look for."""
+    return 64 * kind.size if kind.size > _SMALL_TYPE else 0
 
 
 def _shallow(value: Value) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from pallas_cst import types as t
@@ -67,6 +68,11 @@ class Function:
         return f"{self.qualified}({parameters}) -> {self.returns}"
 
 
+_MOST_SUGGESTIONS = 5
+"""Names of one program for which similar ones are looked for."""
+_MOST_COMPARED, _LONGEST_COMPARED = 2000, 64
+
+
 class Functions:
     """All functions, by name."""
 
@@ -87,6 +93,17 @@ class Functions:
         """The functions of that name in any namespace."""
         return self._by_name.get(name, [])
 
+    def similar(self, name: str) -> list[Function]:
+        """The functions that may have been meant by a name: those that differ in case, else a little."""
+        namespace, _, bare = name.rpartition(".")
+        if len(bare) > _LONGEST_COMPARED:
+            return []
+        near = {each for each in self._by_name if abs(len(each) - len(bare)) <= 2 and len(each) <= _LONGEST_COMPARED}
+        same = {each for each in near if each.casefold() == bare.casefold()}
+        close = same or (get_close_matches(bare, near, 3, 0.8) if len(near) <= _MOST_COMPARED else ())
+        found = [each for other in sorted(close) for each in self.named(other) if namespace in ("", each.namespace)]
+        return found[:3]
+
     def has_namespace(self, name: str) -> bool:
         """Whether there is a function in this namespace or in one inside it."""
         return name in self.namespaces or name in self._prefixes
@@ -94,10 +111,14 @@ class Functions:
 
 @dataclass
 class Imports:
-    """What a program uses: namespaces, and aliases of namespaces. Without any, every function is visible."""
+    """What a program uses: namespaces, and aliases of namespaces. Without any, every function is visible.
+
+    `suggestions` is for how many more names similar ones are looked for.
+    """
 
     namespaces: list[str] = field(default_factory=list[str])
     aliases: dict[str, str] = field(default_factory=dict[str, str])
+    suggestions: int = _MOST_SUGGESTIONS
 
     def resolve(self, functions: Functions, name: str, span: Span, *, tools: bool = True) -> Function:
         """The function that a name stands for; without `tools`, the one behind an operator.
@@ -110,13 +131,13 @@ class Imports:
             return self._resolve_qualified(functions, name, first, rest, span)
         known = [each for each in functions.named(name) if tools or not each.tool]
         if name in self.aliases:
-            raise _undefined(name, (), span)
+            raise self._undefined(functions, name, (), span)
         everything = not self.namespaces and not self.aliases
         found = [each for each in known if each.namespace is None or everything or each.namespace in self.namespaces]
         # A tool that anybody adds does not change what a program without its namespace means.
         found = [each for each in found if not each.tool] or found
         if not found:
-            raise _undefined(name, known, span)
+            raise self._undefined(functions, name, known, span)
         if len(found) > 1:
             names = " or ".join(each.qualified for each in found)
             message = f"Ambiguous function {name!r}: use {names}"
@@ -131,10 +152,16 @@ class Imports:
         namespace = name.rpartition(".")[0]
         if aliased is None and namespace not in functions.namespaces:
             raise Faulty(Fault(Code.UNDEFINED_NAMESPACE, f"Undefined namespace: {namespace}", span))
-        raise _undefined(name, (), span)
+        whole = f"{aliased}.{rest}" if aliased else name
+        raise self._undefined(functions, whole, (), span, written=name)
 
-
-def _undefined(name: str, known: Iterable[Function], span: Span) -> Faulty:
-    others = " or ".join(each.qualified for each in known)
-    hint = f" (did you mean {others}?)" if others else ""
-    return Faulty(Fault(Code.UNDEFINED_FUNCTION, f"Undefined function: {name}{hint}", span))
+    def _undefined(
+        self, functions: Functions, name: str, known: Iterable[Function], span: Span, *, written: str | None = None
+    ) -> Faulty:
+        meant = list(known)
+        if not meant and self.suggestions:
+            self.suggestions -= 1
+            meant = functions.similar(name)
+        others = " or ".join(each.qualified for each in meant)
+        hint = f" (did you mean {others}?)" if others else ""
+        return Faulty(Fault(Code.UNDEFINED_FUNCTION, f"Undefined function: {written or name}{hint}", span))

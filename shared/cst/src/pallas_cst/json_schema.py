@@ -5,6 +5,7 @@ A schema can be anybody's: what is not understood, goes around in a circle or is
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,17 +19,37 @@ _MOST_READ = 30_000
 _NULL = t.OptionalOf(t.NOTHING)
 
 
-def type_of(schema: Any) -> t.Type:
+@dataclass
+class Room:
+    """What the schemas of one agent may take together: entries that are read, and parts of their types.
+
+    What has no room is `Json`. Entries that are referred to count each time.
+    """
+
+    entries: int = 100_000
+    parts: int = 50_000
+
+    def bounded(self, kind: t.Type) -> t.Type:
+        """The type itself if there is room for it."""
+        if t.is_too_large(kind) or kind.size > self.parts:
+            return t.JSON
+        self.parts -= kind.size
+        return kind
+
+
+def type_of(schema: Any, room: Room | None = None) -> t.Type:
     """The type of the values that a schema describes."""
-    return _bounded(_Reader(schema).type(schema, t.MOST_DEPTH))
+    room = room or Room()
+    return room.bounded(_Reader(schema, room).type(schema, t.MOST_DEPTH))
 
 
-def parameters_of(input_schema: Any) -> tuple[tuple[tuple[str, t.Type], ...], int]:
+def parameters_of(input_schema: Any, room: Room | None = None) -> tuple[tuple[tuple[str, t.Type], ...], int]:
     """The parameters of a tool, those first that must be given, and how many of them there are.
 
     Names are those of the properties, also if the language cannot write them: parameters are given by position.
     """
-    reader = _Reader(input_schema)
+    room = room or Room()
+    reader = _Reader(input_schema, room)
     schema = reader.resolved(input_schema)
     properties = _object(schema.get("properties"))
     required = _required(schema)
@@ -36,7 +57,9 @@ def parameters_of(input_schema: Any) -> tuple[tuple[tuple[str, t.Type], ...], in
         *(name for name in properties if name in required),
         *(name for name in required if name not in properties),
     ]
-    found = {name: _bounded(reader.type(properties.get(name), t.MOST_DEPTH - 1)) for name in (*needed, *properties)}
+    found = {name: room.bounded(reader.type(properties[name], t.MOST_DEPTH - 1)) for name in properties}
+    found |= dict.fromkeys(required.keys() - found.keys(), t.JSON)
+    found = {name: found[name] for name in (*needed, *properties)}
     parameters = tuple((name, kind if name in required else _optional(kind)) for name, kind in found.items())
     return parameters, len(needed)
 
@@ -79,10 +102,6 @@ def _tagged(member: t.Type) -> dict[str, Any]:
     }
 
 
-def _bounded(kind: t.Type) -> t.Type:
-    return t.JSON if t.is_too_large(kind) else kind
-
-
 def _optional(kind: t.Type) -> t.Type:
     return kind if isinstance(kind, t.OptionalOf) else t.OptionalOf(kind)
 
@@ -100,10 +119,11 @@ def _required(schema: Mapping[str, Any]) -> dict[str, None]:
 
 
 class _Reader:
-    """Reads the schemas in a document, until it has seen `_MOST_READ` entries of objects and lists."""
+    """Reads the schemas in a document, until it has seen `_MOST_READ` entries of objects and lists, or has no room."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Any, room: Room) -> None:
         self._document = document
+        self._room = room
         self._left = _MOST_READ
         self._within: list[str] = []
         self._at = cache(self._part)
@@ -118,9 +138,11 @@ class _Reader:
 
     def type(self, schema: Any, depth: int) -> t.Type:
         """The type of a schema that may have `depth` levels."""
-        if not is_object(schema) or depth <= 0 or self._left < 0:
+        if not is_object(schema) or depth <= 0 or self._left < 0 or self._room.entries < 0:
             return t.JSON
-        self._left -= 1 + sum(1 + (len(each) if is_list(each) or is_object(each) else 0) for each in schema.values())
+        read = 1 + sum(1 + (len(each) if is_list(each) or is_object(each) else 0) for each in schema.values())
+        self._left -= read
+        self._room.entries -= read
         if isinstance(reference := schema.get("$ref"), str):
             return self._referred(reference, depth)
         alternatives = _items(schema.get("anyOf")) or _items(schema.get("oneOf"))

@@ -4,6 +4,7 @@ The grammar is that of the Constellation engine. Declarations have no separators
 may have hyphens, so `a-b` is one name and `a - b` a difference. The tree is at most `MOST_DEPTH` deep.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,19 +12,11 @@ from typing import Literal, Never
 
 from pallas_cst import syntax as s
 from pallas_cst.faults import Code, Fault, Faulty, Span
-from pallas_cst.types import NAME
+from pallas_cst.types import NAME, RESERVED
 
 MOST_DEPTH = 100
 """Brackets and branches inside each other."""
 
-RESERVED = frozenset(
-    word
-    for words in (
-        ("type", "in", "out", "use", "as", "if", "else", "branch", "otherwise", "match", "is"),
-        ("when", "with", "lazy", "and", "or", "not", "true", "false"),
-    )
-    for word in words
-)
 LONGS = range(-(2**63), 2**63)
 """The integers of the language."""
 
@@ -41,6 +34,10 @@ _DURATION = re.compile(r"(0|[1-9][0-9]*+)(ms|min|s|h|d)")
 _TEXT = re.compile(r'(?:[^"\\$]|\$(?!\{)|\\[ntr\\"$])*+')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*+)"')
+_FIELD = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+|[0-9]++|\?\?|[=!<>-][=>]|.", re.DOTALL)
+_HINTS = {"%": "the remainder is modulo(a, b)", "'": 'texts are written as "text"', "!": "the opposite is not a"}
+_LONGEST_TOKEN = 40
 _LAMBDA = re.compile(r"\([ \t\r\n]*+(?:\)|[A-Za-z_][A-Za-z0-9_-]*+[ \t\r\n]*+[,:)]|#)")
 _OPTION = re.compile(
     r"(retry|timeout|delay|backoff|fallback|cache_backend|cache|throttle|concurrency|on_error|priority"
@@ -64,6 +61,9 @@ _LEVELS = {
     **dict.fromkeys("*/", 8),
 }
 _NOT_LEVEL = 5
+
+
+_A_FIELD = "the name of a field"
 
 
 class _Failed(Exception):
@@ -101,9 +101,17 @@ class _Parser:
     def fault(self) -> Faulty:
         """The fault at the furthest position that was reached."""
         at = self.furthest
-        found = repr(self.text[at : at + 1]) if at < len(self.text) else "the end"
+        token = _TOKEN.match(self.text, at)
+        found = "the end" if token is None else repr(token[0][:_LONGEST_TOKEN])
+        if token is not None and token[0] in RESERVED:
+            found += ", which is a reserved word"
+            if _A_FIELD in self.expected:
+                found += f' (a field of this name is written "{token[0]}")'
+        elif token is not None and token[0] in _HINTS:
+            found += f" ({_HINTS[token[0]]})"
         wanted = " or ".join(sorted(self.expected)) or "something else"
-        return Faulty(Fault(Code.SYNTAX, f"Syntax error: expected {wanted}, found {found}", Span(at, at + 1)))
+        end = at + 1 if token is None else token.end()
+        return Faulty(Fault(Code.SYNTAX, f"Syntax error: expected {wanted}, found {found}", Span(at, end)))
 
     def fail(self, expected: str) -> Never:
         if self.at > self.furthest:
@@ -153,13 +161,26 @@ class _Parser:
         self.skip(found.end())
         return found
 
-    def name(self) -> s.Name:
+    def name(self, expected: str = "a name") -> s.Name:
         start = self.at
         found = NAME.match(self.text, start)
         if found is None or found[0] in RESERVED:
-            self.fail("a name")
+            self.fail(expected)
         self.skip(found.end())
         return s.Name(found[0], Span(start, self.end))
+
+    def field(self) -> s.Name:
+        """The name of a field. One that is no name of the language is written as a JSON string."""
+        start = self.at
+        if not self.text.startswith('"', start):
+            return self.name(_A_FIELD)
+        try:
+            name: str = json.loads(self.take(_FIELD, _A_FIELD)[0], strict=False)
+        except ValueError:
+            self.refuse("the name of the field is no JSON string", start)
+        if _HALF.search(name):
+            self.refuse("half a character (a lone surrogate)", start)
+        return s.Name(name, self.span(start))
 
     def natural(self, most: range = _COUNTS) -> int:
         start = self.at
@@ -303,7 +324,7 @@ class _Parser:
         return s.NamedType(name.text, self.separated(self.type, ">", may_be_empty=False), self.span(start))
 
     def field_type(self) -> tuple[str, s.TypeExpr]:
-        name = self.name()
+        name = self.field()
         self.need(":")
         return name.text, self.type()
 
@@ -356,17 +377,17 @@ class _Parser:
         while True:
             begin = self.at
             if self.has("."):
-                name = self.name()
+                name = self.field()
                 steps.append(s.FieldAccess(name.text, name.span))
             elif self.has("["):
-                steps.append(s.Projection(self.names("]"), self.span(begin)))
+                steps.append(s.Projection(self.fields("]"), self.span(begin)))
             elif self.has("{"):
-                steps.append(s.Projection(self.names("}"), self.span(begin)))
+                steps.append(s.Projection(self.fields("}"), self.span(begin)))
             else:
                 return s.Postfix(source, steps, self.span(start)) if steps else source
 
-    def names(self, close: str) -> list[str]:
-        return [name.text for name in self.separated(self.name, close, may_be_empty=False)]
+    def fields(self, close: str) -> list[str]:
+        return [name.text for name in self.separated(self.field, close, may_be_empty=False)]
 
     def primary(self) -> s.Expr:
         start, char = self.at, self.text[self.at : self.at + 1]
@@ -419,7 +440,7 @@ class _Parser:
         return s.Variable(name.text, name.span)
 
     def field_value(self) -> tuple[str, s.Expr]:
-        name = self.name()
+        name = self.field()
         self.need(":")
         return name.text, self.expression()
 
@@ -428,6 +449,8 @@ class _Parser:
         if (found := _FLOAT.match(self.text, start)) is not None:
             self.skip(found.end())
             return s.Constant(float(found[0]), self.span(start))
+        if self.text.startswith("-", start) and (found := _FLOAT.match(self.text, start + 1)) is not None:
+            self.refuse(f"a Float is written without a sign: 0.0 - {found[0][:_LONGEST_TOKEN]}", start)
         value = _integer(self.take(_INTEGER, "a value")[0])
         if value not in LONGS:
             self.refuse("the integer does not fit into 64 bits", start)
@@ -499,7 +522,8 @@ class _Parser:
     def pattern(self) -> s.Pattern:
         start = self.at
         if self.has("{"):
-            return s.FieldsPattern(self.names("}"), self.span(start))
+            names = self.separated(self.name, "}", may_be_empty=False)
+            return s.FieldsPattern([name.text for name in names], self.span(start))
         if self.has_word("_"):
             return s.AnyPattern(self.span(start))
         self.need_word("is")

@@ -6,6 +6,7 @@ from dataclasses import fields
 from decimal import Decimal
 
 from pallas_cst import syntax as s
+from pallas_cst.types import written_field
 
 _WIDE = 100
 _NEVER = -1
@@ -53,7 +54,7 @@ def type_text(kind: s.TypeExpr) -> str:
         case s.NamedType(name, parameters):
             return f"{name}<{', '.join(map(type_text, parameters or ()))}>"
         case s.RecordType(entries):
-            return f"{{ {', '.join(f'{name}: {type_text(field)}' for name, field in entries)} }}"
+            return f"{{ {', '.join(f'{written_field(name)}: {type_text(field)}' for name, field in entries)} }}"
         case s.MergedType(parts):
             return " + ".join(map(type_text, parts))
         case s.UnionType(members):
@@ -89,7 +90,7 @@ def _leveled(expr: s.Expr, *, ends: bool) -> tuple[int, str]:
         case s.ListOf(items):
             return _PRIMARY, f"[{_texts(items)}]"
         case s.RecordOf(entries):
-            return _PRIMARY, f"{{ {', '.join(f'{name}: {_text(value)}' for name, value in entries)} }}"
+            return _PRIMARY, f"{{ {', '.join(f'{written_field(name)}: {_text(value)}' for name, value in entries)} }}"
         case s.Call(name, arguments, options):
             call = f"{name}({_texts(arguments)})"
             return (_PRIMARY, call) if options is s.NO_OPTIONS else _with_options(call, options, ends=ends)
@@ -133,7 +134,9 @@ def _block(lines: list[tuple[str, str]]) -> str:
 
 
 def _step(step: s.FieldAccess | s.Projection) -> str:
-    return f".{step.field}" if isinstance(step, s.FieldAccess) else f"[{', '.join(step.fields)}]"
+    if isinstance(step, s.FieldAccess):
+        return f".{written_field(step.field)}"
+    return f"[{', '.join(map(written_field, step.fields))}]"
 
 
 def _pattern(pattern: s.Pattern) -> str:

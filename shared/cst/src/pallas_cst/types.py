@@ -6,7 +6,9 @@ and `depth` of a type are known without walking it, because types made of types 
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property, lru_cache, reduce
@@ -15,10 +17,23 @@ from itertools import chain
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 """A name of the language, unless it is reserved."""
 
+RESERVED = frozenset(
+    word
+    for words in (
+        ("type", "in", "out", "use", "as", "if", "else", "branch", "otherwise", "match", "is"),
+        ("when", "with", "lazy", "and", "or", "not", "true", "false"),
+    )
+    for word in words
+)
+
 MOST_PARTS = 10_000
 MOST_MEMBERS = 100
 """Members of a union. One with more counts as too large."""
 MOST_DEPTH = 100
+_MOST_TOLD = 100
+"""Parts of a type that a message has in full."""
+_PART_OF_NAME = 32
+"""Characters of a field's name that count as a further part, since types are written with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,7 @@ class Record(_Compound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "size", self.size + sum(len(name) // _PART_OF_NAME for name in self.fields))
         object.__setattr__(self, "_hash", hash(frozenset(self.fields.items())))
 
     def parts(self) -> Iterable["Type"]:
@@ -147,7 +163,7 @@ class Record(_Compound):
         return self._hash
 
     def __str__(self) -> str:
-        return f"{{ {', '.join(f'{_written(name)}: {kind}' for name, kind in self.fields.items())} }}"
+        return f"{{ {', '.join(f'{written_field(name)}: {kind}' for name, kind in self.fields.items())} }}"
 
 
 @dataclass(frozen=True)
@@ -195,8 +211,9 @@ class Function(_Compound):
 type Type = Primitive | ListOf | SeqOf | MapOf | OptionalOf | Record | Union | Function
 
 
-def _written(name: str) -> str:
-    return name if NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+def written_field(name: str) -> str:
+    """The name of a field as a program writes it: as a JSON string, if it is no name of the language."""
+    return name if NAME.fullmatch(name) and name not in RESERVED else json.dumps(name, ensure_ascii=False)
 
 
 def _fields(kind: Type) -> int:
@@ -207,13 +224,18 @@ class Rule(Enum):
     """When one type stands in for another.
 
     `LANGUAGE`: inside a program; `Json` stands in for every type, and is checked at run time. `KNOWN`: the same without
-    `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `T` for an `Optional<T>`, and fields
-    of a record that are Optional may be missing.
+    `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `Seq` for a `List`, a `T` for an
+    `Optional<T>`, and fields of a record that are Optional may be missing.
     """
 
     LANGUAGE = auto()
     KNOWN = auto()
     TOOL = auto()
+
+
+def told(kind: Type) -> str:
+    """A type in a message: as text, or how large it is."""
+    return str(kind) if kind.size <= _MOST_TOLD else f"a type of {kind.size} parts"
 
 
 def is_too_large(kind: Type) -> bool:
@@ -243,9 +265,34 @@ def union(kinds: Iterable[Type]) -> Type:
     return next(iter(members)) if len(members) == 1 else Union(members)
 
 
+class TooMuch(Exception):
+    """Types take too long to be compared or made."""
+
+
+_left: ContextVar[list[int] | None] = ContextVar("_left", default=None)
+
+
+@contextmanager
+def limited(steps: int) -> Generator[None]:
+    """Compare types in the block in at most so many steps; what was compared before is no step.
+
+    Raises:
+        TooMuch: there are more.
+    """
+    token = _left.set([steps])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
 @lru_cache(maxsize=1024)
 def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
     """Whether a value of type `kind` can stand where one of type `wanted` is needed."""
+    if (left := _left.get()) is not None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooMuch
     if kind in (wanted, NOTHING):
         return True
     if wanted == JSON:
@@ -254,6 +301,8 @@ def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
         return rule is not Rule.KNOWN
     match kind, wanted:
         case (ListOf(a), ListOf(b)) | (SeqOf(a), SeqOf(b)) | (ListOf(a), SeqOf(b)) | (OptionalOf(a), OptionalOf(b)):
+            return fits(a, b, rule)
+        case SeqOf(a), ListOf(b) if rule is Rule.TOOL:
             return fits(a, b, rule)
         case MapOf(), MapOf():
             return kind.key == wanted.key and fits(kind.value, wanted.value, rule)

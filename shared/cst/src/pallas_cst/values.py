@@ -7,7 +7,6 @@ in a `Some`. A value of a union is a value of one of its members.
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeIs
 
@@ -51,6 +50,14 @@ def inside(optional: Value) -> Value:
     return optional.value if isinstance(optional, Some) else optional
 
 
+_MOST_TRIES = 250_000
+"""Parts that are looked at for a value and a type of any size."""
+
+
+def _tries(value: Any) -> int:
+    return _MOST_TRIES + 10 * (size_of(value) // _PART)
+
+
 class Unfit(Exception):
     """A value that is none of a type. The message names the place in it; `path` is that place, innermost first."""
 
@@ -63,8 +70,12 @@ class Unfit(Exception):
     def __str__(self) -> str:
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.path))
         place = "".join(steps).removeprefix(".")
-        wanted = "" if self._wanted is None else f"expected {_shortened(str(self._wanted))}, found "
+        wanted = "" if self._wanted is None else f"expected {_shortened(t.told(self._wanted))}, found "
         return f"{place}{': ' if place else ''}{wanted}{self._found}"
+
+
+class TooMuch(Unfit):
+    """A value that is too much work for a type; it is no reason to try another one."""
 
 
 def _shortened(text: str) -> str:
@@ -78,13 +89,13 @@ def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
     """The value of a type that a JSON value stands for; `path` is where that is, for the message.
 
     A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 1 s for
-    16 MiB: call it in a thread (`asyncio.to_thread`) for JSON of more than 100 kB.
+    16 MiB: call it in a thread (`asyncio.to_thread`) for JSON of more than 100 kB, or large types.
 
     Raises:
-        Unfit: it stands for none.
+        Unfit: it stands for none, or it takes too long to find out.
     """
     try:
-        return _Reader().value(json, kind)
+        return _Reader(_tries(json)).value(json, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
@@ -92,12 +103,21 @@ def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
 
 @dataclass
 class _Reader:
-    """Reads values. What a union inside another one is, is found once, however often the outer one asks for it."""
+    """Reads values. What a union inside another one is, is found once, however often the outer one asks for it.
 
+    `tries` is how many parts may be looked at, each time for a member of a union; `absent` how many Optional fields may
+    be left out, which the value has all the same.
+    """
+
+    tries: int
+    absent: int = 500_000
     _known: dict[tuple[int, int], Value | Unfit] = field(default_factory=dict[tuple[int, int], "Value | Unfit"])
     _within: int = 0
 
     def value(self, json: Any, kind: t.Type) -> Value:
+        self.tries -= size_of(json) // _PART if kind is t.JSON and self._within else 1
+        if self.tries < 0:
+            raise TooMuch("it takes too long to tell of which members of unions its parts are")
         if isinstance(kind, t.Primitive):
             return _READERS[kind.name](json)
         match kind:
@@ -131,8 +151,13 @@ class _Reader:
                 raise Unfit("expected a pair [key, value]")
 
     def _field(self, json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
-        if name not in json and not isinstance(kind, t.OptionalOf):
-            raise Unfit("the field is missing")
+        if name not in json:
+            if not isinstance(kind, t.OptionalOf):
+                raise Unfit("the field is missing")
+            self.absent -= 1
+            if self.absent < 0:
+                raise TooMuch("too many fields are left out")
+            return None
         return self.value(json.get(name), kind)
 
     def _once(self, json: Any, kind: t.Union) -> Value:
@@ -159,17 +184,21 @@ class _Reader:
             case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
                 members = [member for text, member in kind.ordered if text == tag]
                 if len(members) > 1:
-                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
+                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(t.told(kind))}")
                 if members:
                     return self.value(value, members[0])
             case _:
                 pass
         for _, member in kind.ordered:
             if _may_be(json, member):
-                with suppress(Unfit):
+                try:
                     return self.value(json, member)
+                except TooMuch:
+                    raise
+                except Unfit:
+                    pass
         if tag is not None:
-            raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
+            raise Unfit(f"the tag {tag!r} is no member of {_shortened(t.told(kind))}")
         raise Unfit(_kind_of(json), kind)
 
 
@@ -278,35 +307,41 @@ def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
     """A value of a type as one of another type that it fits (`types.fits`, by any rule). `Json` is checked.
 
     Raises:
-        Unfit: the value, or `Json` in it, is none of the wanted type.
+        Unfit: the value, or `Json` in it, is none of the wanted type, or it takes too long to find out.
     """
+    return _converted(value, kind, wanted, _Members(_tries(value)))
+
+
+def _converted(value: Value, kind: t.Type, wanted: t.Type, members: "_Members") -> Value:
     if t.fits(kind, wanted, t.Rule.KNOWN):
         return value
     match kind, wanted:
         case t.JSON, _:
-            return _Reader().value(value, wanted)
+            return _Reader(_tries(value)).value(value, wanted)
         case ((t.ListOf(a) | t.SeqOf(a)), (t.ListOf(b) | t.SeqOf(b))):
-            return [_at(index, converted, each, a, b) for index, each in enumerate(value)]
+            return [_at(index, _converted, each, a, b, members) for index, each in enumerate(value)]
         case t.OptionalOf(a), t.OptionalOf(b):
-            return None if value is None else some(converted(inside(value), a, b))
+            return None if value is None else some(_converted(inside(value), a, b, members))
         case t.MapOf(), t.MapOf() if is_object(value):
-            return {key: _at(key, converted, each, kind.value, wanted.value) for key, each in value.items()}
+            return {key: _at(key, _converted, each, kind.value, wanted.value, members) for key, each in value.items()}
         case t.MapOf(), t.MapOf():
             return [
-                (key, _at(index, converted, each, kind.value, wanted.value)) for index, (key, each) in enumerate(value)
+                (key, _at(index, _converted, each, kind.value, wanted.value, members))
+                for index, (key, each) in enumerate(value)
             ]
         case t.Record(fields), t.Record(others):
             return {
-                name: _at(name, converted, value[name], fields[name], field) if name in fields else None
+                name: _at(name, _converted, value[name], fields[name], field, members) if name in fields else None
                 for name, field in others.items()
             }
         case t.Union(), _:
-            return converted(value, member_of(value, kind), wanted)
+            return _converted(value, members.of(value, kind) or t.JSON, wanted, members)
         case _, t.Union():
             rule = next(rule for rule in t.Rule if any(t.fits(kind, member, rule) for member in wanted.members))
-            return converted(value, kind, next(each for _, each in wanted.ordered if t.fits(kind, each, rule)))
+            member = next(each for _, each in wanted.ordered if t.fits(kind, each, rule))
+            return _converted(value, kind, member, members)
         case _, t.OptionalOf(inner):
-            return some(converted(value, kind, inner))
+            return some(_converted(value, kind, inner, members))
         case _:
             return float(value)
 
@@ -318,25 +353,33 @@ def plain(value: Value, kind: t.Type = t.JSON, path: str = "") -> Any:
         Unfit: a number in it cannot be written as JSON; `path` is where the value is.
     """
     try:
-        return _Writer(for_tools=True).json(value, kind)
+        return _Writer(_Members(_tries(value)), for_tools=True).json(value, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
 
 
 def to_json(value: Value, kind: t.Type) -> Any:
-    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
-    return _Writer(for_tools=False).json(value, kind)
+    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`.
+
+    Raises:
+        Unfit: it would be too large, or it takes too long to tell of which members of unions its parts are.
+    """
+    return _Writer(_Members(_tries(value)), for_tools=False).json(value, kind)
+
+
+_MOST_OF_TAGS = 16 * 2**20
+"""Characters of all tags in the JSON of a value."""
 
 
 @dataclass
 class _Writer:
     """Writes values as JSON, for tools or as `from_json` reads it."""
 
+    members: "_Members"
     for_tools: bool
-
-    def __post_init__(self) -> None:
-        self._members = _Members()
+    _tags: dict[t.Type, str] = field(default_factory=dict[t.Type, str])
+    _room: int = _MOST_OF_TAGS
 
     def json(self, value: Value, kind: t.Type) -> Any:
         if isinstance(kind, t.Primitive):
@@ -357,11 +400,19 @@ class _Writer:
                     if not (self.for_tools and value[name] is None and isinstance(field, t.OptionalOf))
                 }
             case t.Union():
-                member = self._members.of(value, kind) or t.JSON
+                member = self.members.of(value, kind) or t.JSON
                 json = self.json(value, member)
-                return json if self.for_tools else {"tag": str(member), "value": json}
+                return json if self.for_tools else {"tag": self._tag(member), "value": json}
             case t.Function():
                 raise Unfit("a lambda", t.JSON)
+
+    def _tag(self, member: t.Type) -> str:
+        if member not in self._tags:
+            self._tags[member] = str(member)
+        self._room -= len(tag := self._tags[member])
+        if self._room < 0:
+            raise TooMuch("the tags of unions would be too long")
+        return tag
 
     def _number(self, value: float) -> float | None:
         return _float(value) if self.for_tools or math.isfinite(value) else None
@@ -413,13 +464,12 @@ def failed(message: str) -> Value:
 
 
 def is_of(value: Value, kind: t.Type) -> bool:
-    """Whether a value is one of a type."""
-    return _Members().has(value, kind)
+    """Whether a value is one of a type.
 
-
-def member_of(value: Value, kind: t.Union) -> t.Type:
-    """The member of a union that a value belongs to."""
-    return _Members().of(value, kind) or t.JSON
+    Raises:
+        Unfit: it takes too long to find out.
+    """
+    return _Members(_tries(value)).has(value, kind)
 
 
 _CLASSES: dict[str, type] = {"String": str, "Boolean": bool, "Int": int, "Float": float}
@@ -429,6 +479,7 @@ _CLASSES: dict[str, type] = {"String": str, "Boolean": bool, "Int": int, "Float"
 class _Members:
     """Tells the members of unions that the parts of a value are; of each part once."""
 
+    tries: int
     _known: dict[tuple[int, int], t.Type | None] = field(default_factory=dict[tuple[int, int], "t.Type | None"])
 
     def of(self, value: Value, kind: t.Union) -> t.Type | None:
@@ -439,7 +490,14 @@ class _Members:
         return self._known[key]
 
     def has(self, value: Value, kind: t.Type) -> bool:
-        """Whether a value is one of a type."""
+        """Whether a value is one of a type.
+
+        Raises:
+            TooMuch: it takes too long to find out.
+        """
+        self.tries -= 1
+        if self.tries < 0:
+            raise TooMuch("it takes too long to tell of which members of unions its parts are")
         if isinstance(kind, t.Primitive):
             return kind is t.JSON or type(value) is _CLASSES.get(kind.name)
         match kind:

@@ -2,11 +2,14 @@
 
 A run is counted in steps: one for each expression that is computed, and one for each 256 bytes that are made or looked
 at. Work on large values is done in a thread. All other work of all runs together takes about 5 ms in one round of the
-event loop, then it waits for the next one.
+event loop, then it waits for the next one. The values of all runs that go on share a room (`Memory`), since a run may
+wait for long.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from weakref import WeakKeyDictionary
@@ -39,6 +42,58 @@ class Limits:
     size: int = 16 * 2**20
 
 
+_FREE = 2**20
+"""Bytes of values that a run has besides its share."""
+
+
+class Share:
+    """What one run has taken of the memory. Made by `Memory.share`."""
+
+    def __init__(self, memory: "Memory", owner: str) -> None:
+        self._memory = memory
+        self._owner = owner
+        self._left = _FREE
+        self.taken = 0
+
+    def take(self, size: int) -> bool:
+        """Take room for values; False: there is none."""
+        self._left -= size
+        if self._left >= 0:
+            return True
+        needed, self._left = -self._left, 0
+        if not self._memory.take(self._owner, needed):
+            return False
+        self.taken += needed
+        return True
+
+
+@dataclass
+class Memory:
+    """Room for the values of all runs of a process, and for those of one owner: bytes, estimated."""
+
+    total: int = 160 * 2**20
+    of_owner: int = 64 * 2**20
+    taken: Counter[str] = field(default_factory=Counter[str])
+
+    @contextmanager
+    def share(self, owner: str) -> Generator[Share]:
+        """What a run takes inside the block, and gives back at its end."""
+        share = Share(self, owner)
+        try:
+            yield share
+        finally:
+            self.taken[owner] -= share.taken
+            if not self.taken[owner]:
+                del self.taken[owner]
+
+    def take(self, owner: str, size: int) -> bool:
+        """Take room for an owner; False: there is none."""
+        if self.taken[owner] + size > self.of_owner or self.taken.total() + size > self.total:
+            return False
+        self.taken[owner] += size
+        return True
+
+
 @dataclass
 class _Turns:
     """Whose turn it is in an event loop, and until when."""
@@ -53,8 +108,9 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary
 class Work:
     """The work of one run. `steps` may be counted up directly; `pause` must follow once it is `pause_at`."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, share: Share | None = None) -> None:
         self.limits = limits
+        self._share = share
         self.steps = 0
         self.pause_at = 0
         self._turns = _TURNS.setdefault(asyncio.get_running_loop(), _Turns())
@@ -94,12 +150,31 @@ class Work:
             return size_of(value)
         if (known := self._sizes.get(id(value))) is not None:
             return known[1]
+        size = await self._measured(value)
+        await self.charge(size, span)
+        return size
+
+    async def _measured(self, value: Value) -> int:
         size = size_of(value, LARGE)
         if size >= LARGE:
             size = await asyncio.to_thread(size_of, value, self.limits.size)
             self._sizes[id(value)] = value, size
-        await self.charge(size, span)
         return size
+
+    async def got(self, value: Value, span: Span) -> Value:
+        """A value that was not made here, for which room is taken."""
+        if self._share is not None:
+            self.hold(await self._measured(value), span)
+        return value
+
+    def hold(self, size: int, span: Span) -> None:
+        """Take room for new values.
+
+        Raises:
+            RunFailed: there is none.
+        """
+        if self._share is not None and not self._share.take(size):
+            raise RunFailed("the values of your programs that run take too much memory together", span)
 
     async def sizes(self, values: list[Value], span: Span) -> int:
         """The size of values together."""

@@ -82,7 +82,7 @@ class Resolver:
             raise refused("expired")
         if not record.user_active:
             raise refused("user_disabled")
-        principal = Principal(type="token", id=record.id, name=record.name)
+        principal = Principal(type="token", id=record.id, name=record.name, user=record.user)
         return Resolved(
             principal=principal,
             libraries=record.libraries,

@@ -91,6 +91,7 @@ MODULE = _answers(
     tags={"type": "array", "items": _TEXT},
     options=_ANY,
     signature=_TEXT,
+    unavailable=_TEXT,
 )
 PIPELINES = _answers("pipelines", pipelines={"type": "array", "items": _ANY})
 PUBLISHED = _answers("name", "tool", "module", name=_TEXT, tool=_TEXT, module=_TEXT, inputs=_TEXTS, outputs=_TEXTS)

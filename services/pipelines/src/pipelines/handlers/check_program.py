@@ -4,7 +4,7 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import Principal
 from pallas_cst.canonical import source_hash
 from pallas_cst.dag import graph
-from pallas_cst.faults import Faulty
+from pallas_cst.faults import Faulty, Warned, diagnostics
 from pallas_cst.parse import parse
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program, errors_of
@@ -19,10 +19,20 @@ async def validate(compiler: Compiler, source: str, caller: Principal, *, syntax
         program = await compiler.compile(source, caller)
     except Faulty as faulty:
         return {"valid": False, "errors": errors_of(source, faulty), "warnings": []}
-    return {"valid": True, "warnings": program.warnings()}
+    return {"valid": True, "warnings": warnings_of(compiler, program)}
 
 
-def compiled(program: Program) -> JsonObject:
+def warnings_of(compiler: Compiler, program: Program) -> list[JsonObject]:
+    """What is probably not meant, and what cannot be called now, with its place in the source."""
+    away = dict[str, Warned]()
+    for call in program.checked.numbers:
+        module = program.modules.by_basis.get(program.checked.function(call).module)
+        if module is not None and (why := compiler.catalogue.away(module)) is not None:
+            away.setdefault(module.basis, Warned(f"{module.name} cannot be called now: {why}", call.span))
+    return [*program.warnings(), *diagnostics(program.source, away.values())]
+
+
+def compiled(compiler: Compiler, program: Program) -> JsonObject:
     """The answer of `compile` about a program (RFC-018)."""
     return {
         "success": True,
@@ -31,5 +41,5 @@ def compiled(program: Program) -> JsonObject:
         "inputs": program.inputs,
         "outputs": program.outputs,
         "dag": graph(program.checked).as_json(),
-        "warnings": program.warnings(),
+        "warnings": warnings_of(compiler, program),
     }

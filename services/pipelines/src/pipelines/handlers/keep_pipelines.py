@@ -41,7 +41,7 @@ class KeepPipelines:
         caller.check(Scope.READ if name is None else Scope.WRITE)
         try:
             program = await self.compiler.compile(source, caller.principal)
-            answer = compiled(program)
+            answer = compiled(self.compiler, program)
         except Faulty as faulty:
             return {"success": False, "errors": errors_of(source, faulty, first=True), "warnings": []}
         if name is None:

@@ -3,17 +3,18 @@
 import asyncio
 import json
 from collections.abc import Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.transport.reads import read, read_newest
+from pallas_bus.turnlog.content.claim_checks import whole_result
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.pipelines import Suspension
-from pallas_contracts.turns import Answered, TurnEvents
+from pallas_contracts.turns import Answered, Fault, Result, TurnEvents
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
@@ -48,25 +49,44 @@ class ListExecutions:
         """
         page = await self.executions.page(caller, limit=limit, cursor=cursor, agent=agent)
         more = {} if page.cursor is None else {"cursor": page.cursor}
-        waiting = {each.turn_id for each in await self.suspensions.of(caller.principal)}
+        waiting = await self.suspensions.waiting(caller.principal)
         suspended = [{"status": "suspended"} if each.id in waiting else {} for each in page.executions]
         documents = [each.document() | said for each, said in zip(page.executions, suspended, strict=True)]
         return {"executions": documents, **more}
 
     async def described(self, caller: Caller, execution_id: str) -> JsonObject:
-        """An execution, the calls it made, and what it waits for if it is suspended.
+        """An execution, the calls it made, its outputs while they are kept, and what it waits for if it is suspended.
 
         Raises:
             NotFound: the caller has no such execution.
         """
         detail = await self.executions.execution(caller, execution_id)
         answer = detail.execution.document() | {"calls": [call.document() for call in detail.calls]}
+        if caller.scope < Scope.ADMIN or caller.made(detail.execution.principal):
+            answer = await self._answered(detail.execution) | answer
         try:
             waits = await self.suspensions.get(execution_id, caller.principal)
         except NotFound:
             return answer
+        if waits.resumptions:  # the outputs so far are those of another turn
+            answer.pop("outputs", None)
         said = {"missingInputs": waits.missing, "pendingOutputs": list(waits.pending)}
         return answer | {"status": "suspended"} | said
+
+    async def _answered(self, execution: Execution) -> JsonObject:
+        """What an execution answered: the last event of its turn, while that is kept."""
+        record = await read_newest(self.bus, TURN_LOG.name, execution.ref.on(TURN_CONTENT.template))
+        if execution.status == "running" or record is None:
+            return {}
+        match TurnEvents.model_validate_json(record.data).events[-1]:
+            case Result() as result:
+                with suppress(NotFound, Rejected):  # it is not kept any more
+                    return (await whole_result(self.bus, execution.ref, result)).structured or {}
+            case Fault(message=message):
+                return {"success": False, "error": message}
+            case _:
+                pass
+        return {}
 
     async def svg(self, caller: Caller, execution_id: str) -> str:
         """The picture of an execution's program, in which calls have the colours of their states.

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound
 from pallas_contracts.turns import Principal
-from pipelines.modules.catalogue import Catalogue
+from pallas_cst.functions import Function
+from pipelines.modules.catalogue import Catalogue, Modules
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,7 @@ class ListModules:
     def documents(self, caller: Principal) -> list[JsonObject]:
         """The documents of all modules, by name."""
         modules = self.catalogue.of(caller)
-        functions = modules.functions.by_qualified
-        return [modules.document(functions[name]) for name in sorted(functions)]
+        return [self._document(modules, each) for _, each in sorted(modules.functions.by_qualified.items())]
 
     def described(self, caller: Principal, name: str) -> JsonObject:
         """The document of one module.
@@ -29,4 +29,10 @@ class ListModules:
         modules = self.catalogue.of(caller)
         if (function := modules.function(name)) is None:
             raise NotFound(f"There is no module {name!r}.", code="unknown_module")
-        return modules.document(function)
+        return self._document(modules, function)
+
+    def _document(self, modules: Modules, function: Function) -> JsonObject:
+        """The document of a function; `unavailable` has the reason if it cannot be called now."""
+        module = modules.by_basis.get(function.module)
+        why = self.catalogue.away(module) if module is not None else None
+        return modules.document(function) | ({"unavailable": why} if why is not None else {})

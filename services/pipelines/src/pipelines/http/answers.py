@@ -1,8 +1,8 @@
 """Answers: JSON, and errors as the engine has them, `{error, message, requestId?}`."""
 
-import json
 from collections.abc import Mapping
 
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from pallas_contracts.errors import PallasError
@@ -43,7 +43,7 @@ def answer(document: object, status: int = 200, headers: Mapping[str, str] | Non
 
 def encoded(document: object) -> bytes:
     """A document as JSON."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return to_json(document)
 
 
 def picture(svg: str) -> Response:

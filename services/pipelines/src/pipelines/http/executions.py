@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import TurnEnd
@@ -24,6 +25,7 @@ from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFaile
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
+from pipelines.http.hashes import bare
 from pipelines.http.requests import body_of, caller_of, natural, part_of, received_of
 from pipelines.http.runs import execution_told
 from pipelines.http.turns import Ended, Turns
@@ -73,12 +75,15 @@ class ExecutionRoutes:
         return answer({"executions": [_suspended(each) for each in found]})
 
     async def _get(self, request: Request) -> Response:
-        """An execution that waits for inputs; or one that runs or has ended, with its calls."""
+        """An execution with its calls, and as long as they are kept its outputs; what it waits for, if it does."""
         caller, execution = caller_of(request), _id(request)
         caller.check(Scope.READ)
+        described = await self.executions.described(caller, execution)
+        if (missing := described.get("missingInputs")) is not None:
+            described["missingInputs"] = engine_types_of(missing)
         if (found := await self._waiting(caller, execution)) is not None:
-            return answer(_suspended(found) | {"status": "suspended", "pendingOutputs": list(found.pending)})
-        return answer(await self.executions.described(caller, execution))
+            described |= _suspended(found)
+        return answer(bare(described))
 
     async def _delete(self, request: Request) -> Response:
         """Forget an execution that waits for inputs, or cancel one that runs."""
@@ -88,6 +93,8 @@ class ExecutionRoutes:
             await self.suspensions.forget(execution, caller.principal)
         else:
             ref = await self.turns.own(caller, execution)
+            if await stored_outcome(self.turns.calls.bus, ref) is not None:
+                raise NotFound(f"Execution '{execution}' has ended")
             await self.turns.calls.cancel(ref, "its caller cancels it", TurnAsked(principal=caller.principal))
         return answer({"deleted": True})
 

@@ -7,15 +7,16 @@ from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.http.bearers import Bearers, bearer_of
 from pipelines.http.answers import Refused, refused
-from pipelines.storing.namespaces import Caller
-from pipelines.storing.scopes import Scope, Scopes
+from pipelines.storing.namespaces import Caller, user_of
+from pipelines.storing.scopes import KEY_ID, Scope, Scopes
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
     """A caller, and whom its rate is counted for: the owner of the key or the bearer, or the address.
 
-    A caller without a bearer is who its header X-Constellation-Agent says.
+    A caller without a bearer is who its header X-Constellation-Agent says; the header of one with an API key says which
+    of those that have the key it is.
     """
 
     caller: Caller
@@ -46,7 +47,12 @@ class Identities:
         scope = self.scopes.scope_of(principal)
         if scope is Scope.NONE and principal.type == "peer" and self._checks:
             raise Refused(401, "Unauthorized", "This needs an API key or a bearer token.")
-        return Identified(Caller(Caller(principal, agent).identity, agent, scope), principal)
+        known = principal
+        if agent is not None and principal.type == "peer":
+            known = Caller(principal, agent).identity
+        elif agent is not None and principal.id.startswith(KEY_ID):
+            known = principal.model_copy(update={"user": user_of(agent)})
+        return Identified(Caller(known, agent, scope), principal)
 
     async def _principal(self, bearer: str | None, *, uses_up: bool) -> Principal | None:
         if bearer and (known := self.scopes.principal_of(bearer)) is not None:

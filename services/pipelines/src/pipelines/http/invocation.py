@@ -15,6 +15,8 @@ from pipelines.modules.catalogue import Modules
 from pipelines.modules.names import language_names
 
 _RESULT = "result"
+_LARGEST, _MOST_TYPED = 200, 50
+"""Parts of a type that the program has in full, and parameters that have types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ def invocation_of(modules: Modules, name: str, given: Mapping[str, Any]) -> Invo
         raise Rejected(f"Input error: there is no parameter {unknown[0][:100]!r}", code="invalid_input")
     # An output is not called like an input.
     names = {original: f"{name}_" if name == _RESULT else name for original, name in names.items()}
-    lines = [f"in {names[name]}: {_written(kind)}" for name, kind in function.parameters]
+    lines = [f"in {names[name]}: {_written(kind)}" for name, kind in function.parameters[:_MOST_TYPED]]
+    lines += [f"in {names[name]}: Json" for name, _ in function.parameters[_MOST_TYPED:]]
     call = f"{_RESULT} = {function.qualified}({', '.join(names[name] for name, _ in function.parameters)})"
     return Invocation(
         function.qualified,
@@ -59,7 +62,12 @@ def invocation_of(modules: Modules, name: str, given: Mapping[str, Any]) -> Invo
 
 
 def _written(kind: t.Type) -> str:
-    """A type as a program writes it: what it cannot write is `Json`, and checked when the module is called."""
+    """A type as a program writes it: what it cannot write is `Json`, and checked when the module is called.
+
+    So is a large one: the program would be too long, and reading it would take time.
+    """
+    if kind.size > _LARGEST:
+        return "Json"
     if isinstance(kind, t.OptionalOf):
         return f"Optional<{_written(kind.inner)}>"
     try:

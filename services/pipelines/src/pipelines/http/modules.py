@@ -94,6 +94,7 @@ def module_info(modules: Modules, document: JsonObject) -> JsonObject:
         "outputs": engine_outputs(function.returns),
         "tags": document["tags"],
         "signature": document["signature"],
+        **({"unavailable": document["unavailable"]} if "unavailable" in document else {}),
     }
 
 

@@ -14,6 +14,7 @@ from pipelines.storing.namespaces import Caller
 
 AGENT, REQUEST_ID, OTHER_REQUEST_ID = "X-Constellation-Agent", "X-Constellation-Request-ID", "X-Request-ID"
 EXECUTION_ID = "X-Constellation-Execution-ID"
+KEY = "Idempotency-Key"
 
 _LONGEST = 256
 _SCOPE = "pallas.pipelines"
@@ -21,13 +22,17 @@ _SCOPE = "pallas.pipelines"
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The headers that attribute a request (RFC-018, "Agent Identification"), None where they are not sent."""
+    """The headers that attribute a request (RFC-018, "Agent Identification"), None where they are not sent.
 
-    agent: str | None
-    request_id: str | None
+    `key` is the caller's idempotency key: an execution that is asked for again with it is joined.
+    """
+
+    agent: str | None = None
+    request_id: str | None = None
+    key: str | None = None
 
 
-NO_MARKS = Marks(None, None)
+NO_MARKS = Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ def read_marks(headers: Headers) -> Marks:
         Refused: one is no printable text of at most 256 characters, or is sent twice.
     """
     request_id = _mark(headers, REQUEST_ID)
-    return Marks(_mark(headers, AGENT), request_id if request_id is not None else _mark(headers, OTHER_REQUEST_ID))
+    request_id = request_id if request_id is not None else _mark(headers, OTHER_REQUEST_ID)
+    return Marks(_mark(headers, AGENT), request_id, _mark(headers, KEY))
 
 
 def _mark(headers: Headers, name: str) -> str | None:

@@ -26,7 +26,6 @@ from pallas_contracts.turns import (
     Claimed,
     ClientContext,
     Fault,
-    Principal,
     Result,
     TurnClaim,
     TurnRequested,
@@ -70,7 +69,7 @@ class Turns:
         found = self.definition.tool(tool)
         assert found is not None, tool
         caller = received.caller
-        call = Call(tool=tool, client=_CLIENT, principal=caller.principal)
+        call = Call(tool=tool, client=_CLIENT, principal=caller.principal, key=received.marks.key)
         request = make_request(self.key, self.definition, found, arguments, call)
         if caller.label is not None:
             label = {"correlation": caller.label, "conversation": self.key.conversation(caller.label)}
@@ -85,21 +84,21 @@ class Turns:
             NotFound: the caller has none of this id.
             Unavailable: the broker does not answer.
         """
-        ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.principal
+        ref = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id)
         if is_token(execution_id) and (
-            await self._claimed_for(ref, owner)
-            or await find_waiting(self.calls.bus, ref, owner) is not None
-            or await self._claimed_for(ref, owner)  # it left its queue between the two
+            await self._claimed_for(ref, caller)
+            or await find_waiting(self.calls.bus, ref, caller.principal) is not None
+            or await self._claimed_for(ref, caller)  # it left its queue between the two
         ):
             return ref
         raise NotFound(f"Execution '{execution_id[:100]}' not found")
 
-    async def _claimed_for(self, ref: TurnRef, owner: Principal) -> bool:
+    async def _claimed_for(self, ref: TurnRef, caller: Caller) -> bool:
         async with aclosing(read(self.calls.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1)) as records:
             async for record in records:
                 claim = TurnClaim.model_validate_json(record.data).claim
                 known = claim.principal if isinstance(claim, Claimed) else None
-                return known is not None and known.token == owner.token
+                return known is not None and caller.made(known)
         return False
 
 
@@ -118,7 +117,7 @@ class _Following(Observer):
 
 
 class Execution(Response):
-    """The answer of an execution. Its caller gives it up by closing the connection.
+    """The answer of an execution. Its caller gives it up by closing the connection, unless it sent a key.
 
     The header X-Constellation-Execution-ID is sent as soon as the turn is in its queue, so that others can follow it.
     """
@@ -176,6 +175,8 @@ def _not_made(refused: Refusal) -> Refused:
         return Refused(429, word, refused.message, retry_after=seconds)
     if refused.code == "invalid_arguments":
         return Refused(400, "InvalidRequest", refused.message)
+    if refused.code in ("key_reused", "cancelled"):
+        return Refused(409, "Conflict", refused.message)
     return Refused(503, "Unavailable", refused.message, retry_after=1)
 
 
@@ -188,5 +189,5 @@ def _ended(execution_id: str, end: TurnEnd | Refusal) -> Ended:
         case Fault(message=message):
             return Ended(execution_id, None, end.outcome.code, message)
         case _:
-            code = end.outcome.code or "internal"
+            code = end.outcome.code or "content_expired"
             return Ended(execution_id, None, code, TURN_ERRORS[turn_error(code)])

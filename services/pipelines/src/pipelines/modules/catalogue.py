@@ -9,6 +9,8 @@ from cachetools import LRUCache
 
 from pallas_contracts.agents import AgentDefinition, JsonObject
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
+from pallas_contracts.health import AgentHealth
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
 from pallas_cst.stdlib import STANDARD, STANDARD_FUNCTIONS
@@ -61,8 +63,12 @@ class _Made:
 
 @dataclass
 class Catalogue:
-    """All modules. `changed` is called with the key of an agent whose definition has changed."""
+    """All modules. `changed` is called with the key of an agent whose definition has changed.
 
+    `health` looks up the last known health of an agent by its key.
+    """
+
+    health: Callable[[str], AgentHealth | None] = lambda _: None
     _agents: dict[str, tuple[Module, ...]] = field(default_factory=dict[str, tuple[Module, ...]])
     _made: dict[str, _Made] = field(default_factory=dict[str, "_Made"])
     _definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
@@ -90,6 +96,15 @@ class Catalogue:
     def definition(self, team: str, agent: str) -> AgentDefinition | None:
         """The definition of an agent as it is now."""
         return self._definitions.get(f"{team}.{agent}")
+
+    def away(self, module: Module) -> str | None:
+        """Why a module cannot be called now, as far as that is known."""
+        health = self.health(f"{module.definition.team}.{module.definition.agent}")
+        if health is None or health.status != "error":
+            return None
+        if (utc_now() - health.at).total_seconds() > 2 * health.interval:
+            return None
+        return health.message or "its agent is in error"
 
     def of(self, caller: Principal) -> Modules:
         """The modules that a caller may use."""

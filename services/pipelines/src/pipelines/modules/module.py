@@ -9,7 +9,7 @@ from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.data_agents import WRAPPED
 from pallas_cst import types as t
 from pallas_cst.functions import Function
-from pallas_cst.json_schema import parameters_of, type_of
+from pallas_cst.json_schema import Room, parameters_of, type_of
 from pallas_cst.stdlib import StandardFunction
 from pipelines.modules.names import language_names
 
@@ -82,18 +82,18 @@ class Module:
 
 def modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:
     """The modules of an agent."""
-    names = language_names(tool.name for tool in definition.tools)
+    names, room = language_names(tool.name for tool in definition.tools), Room()
     schemas = ToolSchemas(f"{definition.team}/{definition.agent}")
-    return [_module_of(definition, tool, namespace, names[tool.name], schemas) for tool in definition.tools]
+    return [_module_of(definition, tool, namespace, names[tool.name], schemas, room) for tool in definition.tools]
 
 
 def _module_of(
-    definition: AgentDefinition, tool: ToolDefinition, namespace: str, name: str, schemas: ToolSchemas
+    definition: AgentDefinition, tool: ToolDefinition, namespace: str, name: str, schemas: ToolSchemas, room: Room
 ) -> Module:
     """The module of a tool. An answer without a schema is a String: its text."""
-    parameters, needed = parameters_of(tool.input_schema)
+    parameters, needed = parameters_of(tool.input_schema, room)
     basis = f"{definition.team}/{definition.agent}/{tool.name}"
-    returns: t.Type = t.STRING if tool.output_schema is None else type_of(tool.output_schema)
+    returns: t.Type = t.STRING if tool.output_schema is None else type_of(tool.output_schema, room)
     if tool.meta == WRAPPED and isinstance(returns, t.Record):
         returns = returns.fields.get("result", t.JSON)
     function = Function(name, parameters, returns, basis, namespace, tool=True, needed=needed)

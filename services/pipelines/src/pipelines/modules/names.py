@@ -5,9 +5,10 @@ gets a `_` in front. Of names that meet, the later ones in the order of the orig
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
-from pallas_cst.parse import RESERVED
+from pallas_cst.types import RESERVED
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST = re.compile(r"[A-Za-z_]")
@@ -16,13 +17,12 @@ _FIRST = re.compile(r"[A-Za-z_]")
 def language_names(originals: Iterable[str]) -> dict[str, str]:
     """The name in the language of each original name."""
     found: dict[str, str] = {}
-    taken = set[str]()
+    taken, last = set[str](), Counter[str]()
     for original in sorted(originals):
-        name = _identifier(original)
-        number = 1
+        name = first = _identifier(original)
         while name in taken:
-            number += 1
-            name = f"{_identifier(original)}_{number}"
+            last[first] = max(2, last[first] + 1)
+            name = f"{first}_{last[first]}"
         taken.add(name)
         found[original] = name
     return found

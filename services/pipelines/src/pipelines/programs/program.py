@@ -28,12 +28,12 @@ class Program:
         """SHA-256 of its canonical form, 64 hex digits."""
         return structural_hash(self.checked)
 
-    @property
+    @cached_property
     def inputs(self) -> dict[str, str]:
         """The types of the inputs by name."""
         return {name: str(kind) for name, kind in self.checked.inputs.items()}
 
-    @property
+    @cached_property
     def outputs(self) -> dict[str, str]:
         """The types of the outputs by name."""
         return {name: str(kind) for name, kind in self.checked.outputs.items()}

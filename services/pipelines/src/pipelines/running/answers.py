@@ -6,10 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_calls.model import Refusal, TurnEnd
-from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, JsonObject, Result, turn_error
+from pallas_contracts.turns import (
+    TURN_ERRORS,
+    Fault,
+    InputRequired,
+    JsonObject,
+    Result,
+    TurnOutcome,
+    effect_unknown,
+    turn_error,
+)
 from pipelines.modules.module import Module
 
 _LONGEST_MESSAGE = 2000
+
+_EXECUTED = frozenset({"invalid_answer", "result_too_large"})
+"""Codes of calls that were executed, whose answers cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +33,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no answer. `unknown`: whether it took effect is not known."""
+    """Why a call has no answer. `unknown`: it may have taken effect, so only what is repeatable is called again."""
 
     code: str
     message: str
@@ -41,12 +53,15 @@ def answer_of(module: Module, end: TurnEnd) -> Answer | Failure:
         case InputRequired():
             return Failure("input_required", "the tool asks its caller for input, which a pipeline cannot give")
         case Fault(message=message):
-            code = outcome.code or "internal"
-            unknown = code == "worker_lost" or (code == "agent_unreachable" and not outcome.retryable)
-            return Failure(code, _cut(message), unknown)
+            return Failure(outcome.code or "internal", _cut(message), _may_have_effect(outcome))
         case None:
             code = outcome.code or "internal"
-            return Failure(code, TURN_ERRORS[turn_error(code)])
+            return Failure(code, TURN_ERRORS[turn_error(code)], _may_have_effect(outcome))
+
+
+def _may_have_effect(outcome: TurnOutcome) -> bool:
+    executed = outcome.status == "completed" or outcome.code in _EXECUTED
+    return executed or effect_unknown(outcome.code, retryable=outcome.retryable)
 
 
 def _structured(module: Module, structured: Any) -> Answer | Failure:
@@ -54,12 +69,12 @@ def _structured(module: Module, structured: Any) -> Answer | Failure:
         return Answer(structured)
     if isinstance(structured, dict) and "result" in structured:
         return Answer(structured["result"])
-    return Failure("invalid_answer", "the answer has no result")
+    return Failure("invalid_answer", "the answer has no result", unknown=True)
 
 
 def refused(refusal: Refusal) -> Failure:
-    """A call that became no turn."""
-    return Failure(refusal.code, _cut(refusal.message))
+    """A call that became no turn, or whose turn had been cancelled."""
+    return Failure(refusal.code, _cut(refusal.message), effect_unknown(refusal.code, retryable=False))
 
 
 def written(answer: Answer | Failure) -> str:

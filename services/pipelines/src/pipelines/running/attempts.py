@@ -5,10 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from pydantic_core import to_json
+
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.turns import Result, TurnError
+from pallas_cst.values import size_of
+from pallas_cst.work import LARGE
 from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Turn
 from pallas_executor.steps import JournalUnusable, Steps
 from pipelines.storing.scopes import Scope, Scopes
@@ -64,7 +68,8 @@ async def started(steps: Steps, basis: str, find: Callable[[], Awaitable[str]]) 
 
 def completed(answer: JsonObject) -> Completed:
     """An answer of a tool: as an object, and as text for clients that read no objects, unless it is very long."""
-    text = json.dumps(answer, ensure_ascii=False)
+    small = size_of(answer, LARGE) < LARGE
+    text = json.dumps(answer, ensure_ascii=False) if small else to_json(answer).decode()  # ten times as fast
     if len(text) > _LONGEST_TEXT:
         text = f"The answer has {len(text)} characters of JSON: see structuredContent."
     return Completed(Result(content=({"type": "text", "text": text},), structured=answer))

@@ -8,9 +8,12 @@ journal, joins the turns that run, and makes those that were never made.
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import first_cancel
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -109,20 +112,39 @@ class Children:
     ) -> Answer | Failure:
         if self.attempt.turn.depth >= MOST_DEPTH:
             return Failure("node_failed", f"pipelines call each other more than {MOST_DEPTH} levels deep")
-        checked = await module.check(arguments)
-        if isinstance(checked, Refusal):
-            return refused(checked)
-        request = self._request(call, module, checked)
+        answer = await self._ended(call, module, arguments, seconds)
+        if isinstance(answer, Failure) and answer.unknown and await self._never_began(self._ref(call, module)):
+            return replace(answer, unknown=False)
+        return answer
+
+    async def _ended(self, call: str, module: Module, arguments: JsonObject, seconds: float | None) -> Answer | Failure:
+        request: TurnRequested | None = None
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
+                while isinstance(checked := await module.check(arguments), Refusal):
+                    if checked.code != "busy":
+                        return refused(checked)
+                    await asyncio.sleep(_pause(checked))
+                request = self._request(call, module, checked)
                 end = await self._made(request, module)
         except TimeoutError:
             if not limit.expired():
                 raise
-            await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over", request)
-            return Failure("timeout", f"no answer within {seconds:g} s")
+            if request is not None:
+                reason = "the time limit of the call in the pipeline is over"
+                await self.calls.cancel(TurnRef.of(request), reason, request)
+            return Failure("timeout", f"no answer within {seconds:g} s", unknown=request is not None)
         return refused(end) if isinstance(end, Refusal) else answer_of(module, end)
+
+    async def _never_began(self, ref: TurnRef) -> bool:
+        """Whether the child was cancelled before any worker had claimed it: then nobody can claim it any more."""
+
+        async def look() -> bool:
+            cancels = [await first_cancel(self.calls.bus, each) for each in await in_each_shard(self.calls.bus, ref)]
+            return None not in cancels
+
+        return await retry_while_unavailable(look, "find out whether a call began", deadline=None)
 
     async def _made(self, request: TurnRequested, module: Module) -> TurnEnd | Refusal:
         """The end of the child. While the agent is busy, the call waits: its time limit is the node's."""
@@ -134,7 +156,11 @@ class Children:
                 if not isinstance(end, Refusal) or end.code != "busy":
                     return end
                 again = end.turn_id is not None or again
-                await asyncio.sleep(max(_LEAST_PAUSE, (end.retry_after_ms or 0) / 1000))
+                await asyncio.sleep(_pause(end))
+
+    def _ref(self, call: str, module: Module) -> TurnRef:
+        team, agent = module.definition.team, module.definition.agent
+        return TurnRef(team, agent, child_id(self.attempt.turn.turn_id, call))
 
     def _request(self, call: str, module: Module, arguments: JsonObject) -> TurnRequested:
         turn_id = child_id(self.attempt.turn.turn_id, call)
@@ -152,3 +178,7 @@ class Children:
             digest=turn_id,
             requested_at=utc_now(),
         )
+
+
+def _pause(busy: Refusal) -> float:
+    return max(_LEAST_PAUSE, (busy.retry_after_ms or 0) / 1000)

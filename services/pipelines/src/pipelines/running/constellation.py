@@ -16,16 +16,18 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Progress
 from pallas_cst.reach import reach
+from pallas_cst.values import size_of
 from pallas_executor.agent_runtime import AgentRuntime, Emitter, NeedsInput, Outcome, Turn
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
 from pipelines.running.attempts import Attempt, attempted, completed, started
 from pipelines.running.executing import Engine, ExecutionFailed, Ran
 from pipelines.running.inputs import Inputs, answered, ask_for, read_all_inputs, read_inputs
+from pipelines.running.large import MOST_BYTES, worked_on
 from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
 from pipelines.running.suspending import Suspensions
-from pipelines.storing.namespaces import Caller
+from pipelines.storing.namespaces import Caller, owner_of
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scopes
 
@@ -76,7 +78,7 @@ class ConstellationRuntime:
             inputs = await read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,
-            owner=turn.principal.token,
+            owner=owner_of(turn.principal).token,
             source=program.source,
             structural_hash=program.structural_hash,
             inputs=given,
@@ -96,6 +98,8 @@ class ConstellationRuntime:
         before = Suspension.model_validate_json(await started(attempt.steps, f"resume {execution}", take))
         program, milliseconds = await self._compile(turn, before.source)
         more: JsonObject = turn.arguments.get("additionalInputs") or {}
+        if twice := more.keys() & before.inputs.keys():  # answers that were made with it are kept
+            raise Rejected(f"Input error: {min(twice)} was given before", code="invalid_input")
         given = before.inputs | more
         inputs = await read_inputs(program.checked, given)
         began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})
@@ -138,15 +142,18 @@ class ConstellationRuntime:
         program, milliseconds = await self._compiled(attempt)
         items: list[JsonObject] = attempt.turn.arguments["inputs"]
         at_once = asyncio.Semaphore(attempt.turn.arguments.get("concurrency") or _AT_ONCE)
-        slots, ended_items = self.engine.slots(), 0
+        slots, ended_items, kept = self.engine.slots(), 0, 0
 
         async def item(number: int, given: JsonObject) -> JsonObject:
-            nonlocal ended_items
+            nonlocal ended_items, kept
             async with at_once:
                 try:
                     found = await self._item(attempt, program, number, given, slots)
                 except (ExecutionFailed, Rejected) as error:
                     found = {"success": False, "error": error.message}
+            kept += await worked_on(found, partial(size_of, found))
+            if kept > MOST_BYTES:
+                found = {"success": False, "error": f"the results of the batch are larger than {MOST_BYTES} bytes"}
             ended_items += 1
             attempt.emit.emit(Progress(progress=ended_items, total=len(items), message=f"item {number} of the batch"))
             return {"index": number - 1, **found}

@@ -34,19 +34,19 @@ class Inputs:
 
 
 async def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
-    """The inputs of a program. One that is Optional is never missing.
+    """The inputs of a program, without what it does not have. One that is Optional is never missing.
 
     Raises:
-        Rejected: one is unknown or is no value of its type (`invalid_input`).
+        Rejected: one is no value of its type (`invalid_input`).
     """
-    return await worked_on(given, partial(_read, checked, given))
+    return await worked_on(given, partial(_read, checked, given), *checked.inputs.values())
 
 
 async def read_all_inputs(checked: Checked, given: Mapping[str, Any]) -> dict[str, Value]:
     """The inputs of a program, of which none is missing.
 
     Raises:
-        Rejected: one is unknown, missing or no value of its type (`invalid_input`).
+        Rejected: one is missing or no value of its type (`invalid_input`).
     """
     inputs = await read_inputs(checked, given)
     if inputs.missing:
@@ -55,10 +55,6 @@ async def read_all_inputs(checked: Checked, given: Mapping[str, Any]) -> dict[st
 
 
 def _read(checked: Checked, given: Mapping[str, Any]) -> Inputs:
-    for name in given:
-        if name not in checked.inputs:
-            known = ", ".join(checked.inputs) or "none"
-            raise _invalid(f"there is no input {name!r}; the inputs are {known}")
     inputs = Inputs({}, {})
     for name, kind in checked.inputs.items():
         if name not in given and not isinstance(kind, t.OptionalOf):

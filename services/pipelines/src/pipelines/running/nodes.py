@@ -14,16 +14,19 @@ from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
 from pallas_cst.evaluate import Calling, RunFailed
 from pallas_cst.faults import Span
-from pallas_cst.values import Unfit, Value, failed, from_json, succeeded, zero_value
+from pallas_cst.values import Unfit, Value, failed, from_json, size_of, succeeded, zero_value
 from pipelines.modules.module import Module
 from pipelines.programs.program import Program
 from pipelines.running.answers import Answer, Failure
 from pipelines.running.cache import Cache, cache_key
 from pipelines.running.children import Children
-from pipelines.running.large import worked_on
+from pipelines.running.large import MOST_BYTES, worked_on
 from pipelines.running.pacing import Pacing, PrioritySlots
 
 log = logging.getLogger(__name__)
+
+MOST_TRIES = 20_000
+"""Calls of tools that one attempt at an execution makes, each try counted."""
 
 _LONGEST_DELAY = 30.0
 _PRIORITIES = {"critical": 100, "high": 80, "normal": 50, "low": 20, "background": 0}
@@ -73,11 +76,14 @@ class Nodes:
         place = f"{self.prefix}{calling.place}"
         self.called += 1
         try:
+            if size_of(calling.arguments, MOST_BYTES) > MOST_BYTES:
+                raise Unfit(f"the arguments are larger than {MOST_BYTES} bytes")
             arguments = calling.function.input_of(calling.arguments)
             answer = await self._answer(calling.call.options, module, place, arguments)
             if isinstance(answer, Failure):
                 raise NodeFailed(module, answer, calling.call.span)
-            return await worked_on(answer.value, partial(from_json, answer.value, calling.function.returns))
+            returns = calling.function.returns
+            return await worked_on(answer.value, partial(from_json, answer.value, returns), returns)
         except Unfit as error:
             raise NodeFailed(module, Failure("invalid_answer", str(error)), calling.call.span) from None
 
@@ -104,10 +110,10 @@ class Nodes:
         tries = (options.retry or 0) + 1
         answer: Answer | Failure = await self._tried(options, module, f"{place}.1", arguments)
         for number in range(2, tries + 1):
-            if isinstance(answer, Answer):
+            if isinstance(answer, Answer) or self.slots.taken >= MOST_TRIES:
                 break
             if answer.unknown and not module.repeatable:
-                said = f"{answer.message} Whether it took effect is not known, so it is not called again."
+                said = f"{answer.message} It may have taken effect, so it is not called again."
                 return Failure(answer.code, said, unknown=True)
             if not self.children.has_answer(f"{place}.{number}", module):
                 await asyncio.sleep(_delay(options, number - 1))
@@ -116,6 +122,8 @@ class Nodes:
 
     async def _tried(self, options: s.Options, module: Module, call: str, arguments: JsonObject) -> Answer | Failure:
         seconds = options.timeout.seconds if options.timeout is not None else None
+        if self.slots.taken >= MOST_TRIES:
+            return Failure("node_failed", f"the execution has made {MOST_TRIES} calls, which is the limit")
         if self.children.has_answer(call, module):
             return await self.children.call(call, module, arguments, seconds)
         if (rate := options.throttle) is not None:
@@ -132,7 +140,7 @@ def _stand_in(calling: Calling, error: NodeFailed | RunFailed) -> Value:
         case "skip":
             return zero_value(calling.function.returns)
         case "log":
-            log.warning("a call failed and is skipped", extra={"module": calling.function.qualified})
+            log.warning("a call failed and is skipped", extra={"called": calling.function.qualified})
             return zero_value(calling.function.returns)
         case _:
             raise error

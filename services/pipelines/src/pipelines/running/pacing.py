@@ -15,9 +15,13 @@ _MOST_RATES = 1000
 
 
 class PrioritySlots:
-    """A number of slots. Of those that wait for one, the highest priority is next, and the first of equal ones."""
+    """A number of slots. Of those that wait for one, the highest priority is next, and the first of equal ones.
+
+    `taken` counts the slots that were taken.
+    """
 
     def __init__(self, slots: int) -> None:
+        self.taken = 0
         self._free = slots
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrival = count()
@@ -25,6 +29,7 @@ class PrioritySlots:
     @asynccontextmanager
     async def slot(self, priority: int) -> AsyncGenerator[None]:
         """Hold a slot inside the block."""
+        self.taken += 1
         if self._free:
             self._free -= 1
         else:

@@ -12,6 +12,7 @@ from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, SUSPENSIONS
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Principal
+from pipelines.storing.namespaces import owner_of
 
 MOST_SUSPENDED = 100
 """Executions of one caller that wait for inputs."""
@@ -45,10 +46,17 @@ class Suspensions:
         await kv.put(self.bus, SUSPENSIONS, suspension, owner=owner, turn=execution)
 
     async def of(self, caller: Principal) -> list[Suspension]:
-        """The executions of a caller, the newest first."""
-        found = await kv.get_entries(self.bus, SUSPENSIONS, owner=caller.token)
-        waiting = [suspension for suspension, _ in found.values() if suspension is not None]
-        return sorted(waiting, key=lambda it: it.turn_id, reverse=True)
+        """The executions of a caller, the newest first, without their values: all of them may be large together."""
+        owner, found = owner_of(caller).token, list[Suspension]()
+        for execution in sorted(await self.waiting(caller), reverse=True):
+            suspension = await kv.get(self.bus, SUSPENSIONS, owner=owner, turn=execution)
+            if suspension is not None:
+                found.append(suspension.model_copy(update={"answers": {}, "inputs": {}}))
+        return found
+
+    async def waiting(self, caller: Principal) -> set[str]:
+        """The ids of the executions of a caller."""
+        return await self._waiting(owner_of(caller).token)
 
     async def get(self, execution: str, caller: Principal) -> Suspension:
         """An execution of a caller.
@@ -71,7 +79,7 @@ class Suspensions:
             raise _in_progress(execution)
         taken = suspension.model_copy(update={"resumed_by": turn_id})
         try:
-            await kv.put(self.bus, SUSPENSIONS, taken, after=position, owner=caller.token, turn=execution)
+            await kv.put(self.bus, SUSPENSIONS, taken, after=position, owner=suspension.owner, turn=execution)
         except Conflict:
             raise _in_progress(execution) from None
         return taken
@@ -82,8 +90,8 @@ class Suspensions:
         Raises:
             NotFound: the caller has none of this id that waits.
         """
-        await self._entry(execution, caller)
-        await self._remove(caller.token, execution)
+        suspension, _ = await self._entry(execution, caller)
+        await self._remove(suspension.owner, execution)
 
     async def done(self, suspension: Suspension) -> None:
         """Remove an execution that has all its outputs."""
@@ -101,7 +109,9 @@ class Suspensions:
     async def _entry(self, execution: str, caller: Principal) -> tuple[Suspension, int]:
         unknown = NotFound(f"There is no suspended execution {execution!r}.", code="unknown_execution")
         try:
-            suspension, position = await kv.get_entry(self.bus, SUSPENSIONS, owner=caller.token, turn=execution)
+            suspension, position = await kv.get_entry(
+                self.bus, SUSPENSIONS, owner=owner_of(caller).token, turn=execution
+            )
         except Rejected:
             raise unknown from None
         if suspension is None:

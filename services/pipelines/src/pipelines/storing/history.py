@@ -55,7 +55,8 @@ MOST_CALLS = 10_000
 
 _FIRST_WINDOW, _LARGEST_WINDOW = 10_000, 100_000
 _MOST_WINDOWS = 50
-"""Windows of the log that are searched for one page; the cursor says where to go on."""
+_MOST_CLAIMS = 20_000
+"""Windows of the log that are searched for one page, and about how many claims; the cursor says where to go on."""
 
 _IDS = {"team": PIPELINES_TEAM, "agent": CONSTELLATION}
 
@@ -173,12 +174,13 @@ class Executions:
         end: int = state["last_seq"] + 1
         if cursor is not None:
             end = min(end, _position(cursor))
-        found, size = list[Execution](), _FIRST_WINDOW
+        found, size, looked = list[Execution](), _FIRST_WINDOW, 0
         for _ in range(_MOST_WINDOWS):
-            if begin >= end or len(found) >= limit:
+            if begin >= end or len(found) >= limit or looked >= _MOST_CLAIMS:
                 break
             start, room = max(begin, end - size), limit - len(found)
-            window = await self._window(wanted, start, end, room)
+            window, claims = await self._window(wanted, start, end, room)
+            looked += claims
             found += await self._with_outcomes([execution for _, execution in reversed(window)])
             # A window with as many as there is room for may have earlier ones.
             end = window[0][0] if len(window) == room else start
@@ -223,28 +225,34 @@ class Executions:
     def _wanted(self, caller: Caller, agent: str | None) -> "_Wanted":
         who, label = caller.principal, agent
         if caller.scope >= Scope.ADMIN:
-            principal = None
+            owner = None
         elif who.type == "peer" and caller.label:  # its label says who it is, not its address
-            principal, label = None, agent or caller.label
+            owner, label = None, agent or caller.label
             if user_of(label) != user_of(caller.label):
-                return _Wanted(principal="", conversation=None)
+                return _Wanted(owner=caller, conversation="")
         else:
-            principal = who.label
-        kind = "peer" if principal is None and caller.scope < Scope.ADMIN else None
-        return _Wanted(principal, self.key.conversation(label) if label is not None else None, kind)
+            owner = caller
+        kind = "peer" if owner is None and caller.scope < Scope.ADMIN else None
+        return _Wanted(owner, self.key.conversation(label) if label is not None else None, kind)
 
-    async def _window(self, wanted: "_Wanted", start: int, end: int, most: int) -> list[tuple[int, Execution]]:
-        """The last `most` executions whose first claim is between two positions, with these, in order."""
-        found = deque[tuple[int, Execution]](maxlen=most)
+    async def _window(
+        self, wanted: "_Wanted", start: int, end: int, most: int
+    ) -> tuple[list[tuple[int, Execution]], int]:
+        """The last `most` executions whose first claim is between two positions, with these, in order.
+
+        Also how many claims are there.
+        """
+        found, looked = deque[tuple[int, Execution]](maxlen=most), 0
         subject = TURN_CLAIM.template.filter(**_IDS)
         async with aclosing(read(self.bus, TURN_LOG.name, subject, after=start - 1)) as records:
             async for record in records:
                 if record.seq >= end:
                     break
+                looked += 1
                 execution = wanted.execution(record)
                 if execution is not None and (execution.attempts == 1 or await self._is_first(record)):
                     found.append((record.seq, execution))
-        return list(found)
+        return list(found), looked
 
     async def _is_first(self, claim: Record) -> bool:
         async with aclosing(read(self.bus, TURN_LOG.name, claim.subject, batch=1)) as records:
@@ -272,21 +280,25 @@ class Executions:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which executions are wanted; None stands for all. `principal` is `type:id`, `kind` only its type."""
+    """Which executions are wanted; None stands for all. `kind` is the type of the principal."""
 
-    principal: str | None
+    owner: Caller | None
     conversation: str | None
     kind: str | None = None
 
-    @property
-    def needle(self) -> bytes:
-        """Bytes that the claim of a wanted execution contains, so that most claims need not be parsed."""
-        text = self.conversation or (self.principal or "").partition(":")[2]
-        return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    def _may_be(self, claim: bytes) -> bool:
+        """Whether a claim contains what that of a wanted execution contains, so that most need not be parsed."""
+        if self.conversation:
+            return self.conversation.encode() in claim
+        if self.owner is None:
+            return True
+        who = self.owner.principal
+        ids = (json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (who.id, who.user) if text)
+        return any(each in claim for each in ids)
 
     def execution(self, record: Record) -> Execution | None:
         """The execution of a claim, if it is wanted."""
-        if self.needle not in record.data:
+        if not self._may_be(record.data):
             return None
         try:
             message = TurnClaim.model_validate_json(record.data)
@@ -295,9 +307,8 @@ class _Wanted:
         claim = message.claim
         if not isinstance(claim, Claimed) or claim.principal is None or claim.tool not in TOOLS:
             return None
-        caller = claim.principal.label
         if (
-            self.principal not in (None, caller)
+            (self.owner is not None and not self.owner.made(claim.principal))
             or self.kind not in (None, claim.principal.type)
             or self.conversation not in (None, claim.conversation)
         ):

@@ -7,7 +7,7 @@ gets a longer name.
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import unquote
 
@@ -18,7 +18,7 @@ from pallas_contracts.catalog import PIPELINE_NAMESPACES
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Namespace
 from pallas_contracts.turns import Principal
-from pipelines.storing.scopes import Scope, Scopes
+from pipelines.storing.scopes import KEY_ID, Scope, Scopes
 
 SHARED = "shared"
 """The namespace that all see, and the owner of its programs."""
@@ -59,15 +59,30 @@ class Caller:
 
     @property
     def identity(self) -> Principal:
-        """Who owns what the caller stores: the caller; if it has no bearer, the user in its label."""
+        """Who owns what the caller stores: the user behind its bearer; if it has no bearer, the user in its label."""
         if self.principal.type != "peer" or not self.label:
-            return self.principal
+            return owner_of(self.principal)
         return Principal(type="peer", id=user_of(self.label))
+
+    @property
+    def earlier(self) -> "Caller | None":
+        """The caller as it owned what was stored when pipelines belonged to tokens; None: as now."""
+        alone = self.principal.model_copy(update={"user": None})
+        return replace(self, principal=alone) if self.principal.user is not None else None
 
     @property
     def owner(self) -> str:
         """The owner as a token."""
         return self.identity.token
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The owner of what the caller stores, and that of what it stored earlier."""
+        return (self.owner,) if self.earlier is None else (self.owner, self.earlier.owner)
+
+    def made(self, by: Principal) -> bool:
+        """Whether what was made by somebody is the caller's own."""
+        return owner_of(by).token in self.owners
 
     def check(self, needed: Scope) -> None:
         """Check that the caller has a scope.
@@ -104,6 +119,15 @@ class FullName:
     def temporary(self) -> bool:
         """Whether what is stored under this name is kept for a day only."""
         return self.namespace.startswith(f"{_AGENT}:")
+
+
+def owner_of(caller: Principal) -> Principal:
+    """Whose something is that a caller makes: its user's. Of an API key, it is that of each user that has the key."""
+    if caller.user is None:
+        return caller
+    if caller.id.startswith(KEY_ID):
+        return Principal(type="token", id=f"{caller.id}/{caller.user}", name=caller.user)
+    return Principal(type="user", id=caller.user, name=caller.user)
 
 
 def user_of(label: str) -> str:
@@ -161,10 +185,9 @@ class Namespaces:
         match name.namespace:
             case "":
                 kind = _kind_of(name.part)
-                own = FullName(await self._own(caller, kind), name.part)
-                return [own, FullName(SHARED, name.part)]
+                return [*await self._all_own(caller, kind, name.part), FullName(SHARED, name.part)]
             case "agent":
-                return [FullName(await self._own(caller, "agent"), name.part)]
+                return await self._all_own(caller, "agent", name.part)
             case _:
                 return [name]
 
@@ -195,6 +218,10 @@ class Namespaces:
         known, position = self.table.entry(key)
         if known == namespace:
             await kv.delete(self.bus, PIPELINE_NAMESPACES, after=position, marked=MARK_SECONDS, namespace=key)
+
+    async def _all_own(self, caller: Caller, kind: _Kind, part: str) -> list[FullName]:
+        callers = (caller, caller.earlier)
+        return [FullName(await self._own(each, kind), part) for each in callers if each is not None]
 
     async def _own(self, caller: Caller, kind: _Kind, *, take: bool = False) -> str:
         """The caller's namespace, or the one that it would get now; with `take` it is the caller's then."""

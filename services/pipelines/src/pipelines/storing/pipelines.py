@@ -117,7 +117,7 @@ class StoredPipelines:
             return None
         [full, *_] = await self.namespaces.to_read(caller, name)
         entry = await self.entries.get(full)
-        return entry if entry is not None and entry.namespace != SHARED and entry.owner != caller.owner else None
+        return entry if entry is not None and entry.namespace != SHARED and entry.owner not in caller.owners else None
 
     async def keep_draft(self, caller: Caller, image: PipelineImage) -> bool:
         """Keep a program without a name for a day, so that its owner can refer to its hash. False: there are too many.
@@ -164,7 +164,7 @@ class StoredPipelines:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""
         caller.check(Scope.READ)
         seen = (
-            self.entries.everything() if caller.scope >= Scope.ADMIN else self.entries.of_owners(caller.owner, SHARED)
+            self.entries.everything() if caller.scope >= Scope.ADMIN else self.entries.of_owners(*caller.owners, SHARED)
         )
         return [entry for entry in seen if namespace in (None, entry.namespace)]
 
@@ -332,7 +332,8 @@ class StoredPipelines:
 
     async def _delete_by_hash(self, caller: Caller, structural_hash: str, ref: str) -> None:
         found = False
-        for owner in (caller.owner, SHARED):
+        owners = (*caller.owners, SHARED)
+        for owner in owners:
             if await self.images.get(owner, structural_hash, drafts=True) is None:
                 continue
             found = True
@@ -345,19 +346,20 @@ class StoredPipelines:
                 raise Conflict(f"The pipeline has names: {', '.join(named[:10])}", code="AliasConflict")
         if not found:
             raise not_found(ref)
-        await self.images.forget((caller.owner, structural_hash), (SHARED, structural_hash), at_once=True)
-        await self.images.forget_draft(caller.owner, structural_hash)
+        await self.images.forget(*((owner, structural_hash) for owner in owners), at_once=True)
+        for owner in caller.owners:
+            await self.images.forget_draft(owner, structural_hash)
 
     async def _by_hash(self, caller: Caller, structural_hash: str) -> Found:
         sees_all = caller.scope >= Scope.ADMIN
-        readable = [caller.owner, SHARED]
+        readable = (*caller.owners, SHARED)
         others = list[str]()
         for entry in self.entries.everything() if sees_all else self.entries.published():
             versions = entry.versions if sees_all else (entry.active_version,)
             if structural_hash in {each.structural_hash for each in versions}:
                 others.append(image_owner(entry))
         for owner in dict.fromkeys((*readable, *others)):
-            image = await self.images.get(owner, structural_hash, drafts=owner == caller.owner)
+            image = await self.images.get(owner, structural_hash, drafts=owner in caller.owners)
             if image is not None:
                 return Found(None, image, readable=sees_all or owner in readable)
         raise not_found(f"sha256:{structural_hash}")
@@ -379,7 +381,7 @@ class StoredPipelines:
 
 
 def _sees(caller: Caller, entry: StoredPipeline) -> bool:
-    return entry.namespace == SHARED or entry.owner == caller.owner or caller.scope >= Scope.ADMIN
+    return entry.namespace == SHARED or entry.owner in caller.owners or caller.scope >= Scope.ADMIN
 
 
 def _seen(caller: Caller, entry: StoredPipeline | None, ref: str) -> StoredPipeline:

@@ -17,8 +17,8 @@ from pallas_contracts.pipelines import Publication, StoredPipeline, UsedModule
 from pallas_cst import types as t
 from pallas_cst.faults import Code
 from pallas_cst.json_schema import object_schema
-from pallas_cst.parse import RESERVED
 from pallas_cst.signatures import BadSignature, read_type
+from pallas_cst.types import RESERVED
 
 MOST_PUBLISHED = 500
 """Tools of the agent."""

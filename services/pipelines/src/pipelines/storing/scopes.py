@@ -12,6 +12,9 @@ from pallas_runtime.callers import check_callers, is_among
 from pallas_runtime.settings import variable
 from pipelines.settings import PipelinesSettings
 
+KEY_ID = "constellation-key-"
+"""With what the ids of callers with a key begin. Many people may have one key."""
+
 SHORTEST_KEY = 24
 """Characters of a key."""
 
@@ -51,7 +54,7 @@ class _Key:
 
     @property
     def id(self) -> str:
-        return f"constellation-key-{hashlib.sha256(self.secret).hexdigest()[:8]}"
+        return f"{KEY_ID}{hashlib.sha256(self.secret).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,13 @@ from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import InputRequired, Principal, Result, TurnRequested
-from pallas_demo.coder import CoderStandIn
+from pallas_demo.coder import CoderStandIn, TerminalSettings
 from pallas_runtime.process import Process
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
+
+QUICK = TerminalSettings(stable_after=0.1)
+"""Terminals that are sooner stable than AgentAPI's."""
 
 OUTCOME_SECONDS = 30.0
 

@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         "--pass", dest="passed", action="append", default=[], help="environment variable for the program"
     )
     parser.add_argument("--build-seconds", type=float, default=0.3, help="time of a build (default: %(default)s)")
-    parser.add_argument("--stable-after", type=float, default=0.25, help="seconds until a quiet screen is stable")
+    parser.add_argument("--stable-after", type=float, default=2.0, help="seconds until a quiet screen is stable")
     parser.add_argument("--no-sandbox", action="store_true", help="run programs without bubblewrap")
     parser.add_argument("--allow-faults", action="store_true", help="serve the fault switches of tests")
     parser.add_argument("--agentapi", metavar="COMMAND", help="serve AgentAPI alone, for one command in this folder")

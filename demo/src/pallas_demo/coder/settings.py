@@ -15,11 +15,13 @@ type Generation = Literal["both", "v2", "experimental", "none"]
 
 @dataclass(frozen=True)
 class TerminalSettings:
-    """How AgentAPI watches a terminal. Times in seconds; AgentAPI itself waits two for a screen to be stable."""
+    """How AgentAPI watches a terminal. Times in seconds, by default its own."""
 
-    stable_after: float = 0.25
+    stable_after: float = 2.0
     quiet_after: float = 0.02  # between the text and the Enter key
+    echo_timeout: float = 2.0  # for the program to show what is typed; it need not
     start_timeout: float = 15.0  # for the program to show that it took a message
+    enter_again: float = 3.0  # Enter is pressed again while it shows nothing
     columns: int = 80
     rows: int = 1000
     agent_type: str = "custom"

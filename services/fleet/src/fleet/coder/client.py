@@ -102,9 +102,9 @@ class Coder:
         return (await self._rest.post(path, {"transition": transition}, _BUILD, taken="build_active")).id
 
     async def cancel_build(self, build_id: str) -> None:
-        """Cancel a build that is under way. One that has ended stays as it is."""
+        """Cancel a build that is under way. One that has ended stays as it is, and so does one that may not be."""
         answer = await self._rest.send("PATCH", f"api/v2/workspacebuilds/{segment(build_id)}/cancel")
-        if answer.status >= 300 and answer.status not in ABSENT | {409, 412}:
+        if answer.status >= 300 and answer.status not in ABSENT | {403, 409, 412}:
             raise self._rest.refused(answer)
 
     async def build(self, build_id: str) -> Build | None:

@@ -151,7 +151,8 @@ class Rest:
             why = f"redirects (HTTP status {status}); PALLAS_CODER_URL has to be the address that it redirects to"
             return self.peer.unusable("redirect", why, status=status)
         if status == 429:
-            return self.peer.unusable("too_many", "refuses more requests for now (HTTP status 429)", status=status)
+            until = "for now" if answer.retry_after is None else f"for {answer.retry_after} s"
+            return self.peer.unusable("too_many", f"refuses more requests {until} (HTTP status 429)", status=status)
         return self.peer.unusable("status", f"answers with HTTP status {status}", status=status)
 
 

@@ -74,7 +74,7 @@ class DeleteAgent:
             build = await self._start(entry.workspace_id)
             why = await failure_of_build(self.coder, build, SECONDS, tell) if build is not None else None
         except (Rejected, TimeoutError) as error:
-            why = error.message if isinstance(error, Rejected) else "another build of it does not end"
+            why = error.message if isinstance(error, Rejected) else f"another build of it takes more than {SECONDS:g} s"
         self.fleet.forget()
         if why is not None:
             raise Unavailable(
@@ -87,6 +87,7 @@ class DeleteAgent:
 
     async def _start(self, workspace_id: str) -> str | None:
         """Begin the deletion, or find the one that has begun. None: the workspace is gone."""
+        cancelled = ""
         async with asyncio.timeout(SECONDS):
             while True:
                 workspace = await self.coder.workspace(workspace_id)
@@ -95,8 +96,9 @@ class DeleteAgent:
                 under_way = workspace.job_status in ("pending", "running", "canceling")
                 if workspace.transition == "delete" and under_way:
                     return workspace.build_id
-                if under_way:
-                    await self.coder.cancel_build(workspace.build_id)
+                if under_way and cancelled != workspace.build_id:
+                    cancelled = workspace.build_id
+                    await self.coder.cancel_build(cancelled)
                 try:
                     return await self.coder.start_build(workspace_id, "delete")
                 except NotFound:

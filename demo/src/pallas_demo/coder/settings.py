@@ -9,6 +9,8 @@ from typing import Literal
 DEMO_AGENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demo_agent.py")))
 """The demo agent, without site-packages so that it starts in some ten milliseconds."""
 
+type Lifecycle = Literal["ready", "start_error", "start_timeout"]
+
 type Generation = Literal["both", "v2", "experimental", "none"]
 """Where tasks are served: `/api/v2/tasks`, `/api/experimental/tasks`, both, or nowhere (workspaces only)."""
 
@@ -35,6 +37,9 @@ class StandInSettings:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = 0
     generation: Generation = "both"
+    release: int = 29  # of Coder 2; since 30 templates have no parameter for prompts, and builds name no task app
+    cancels: bool = True  # whether builds may be cancelled: owners may, others where the template allows it
+    lifecycle: Lifecycle = "ready"  # of workspace agents: what became of their startup scripts
     lower_presets: bool = False  # presets spelt as the OpenAPI document has them, not as real answers do
     program: tuple[str, ...] = DEMO_AGENT
     environment: dict[str, str] = field(default_factory=dict[str, str], repr=False)  # for the programs, such as keys

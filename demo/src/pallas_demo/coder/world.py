@@ -119,6 +119,7 @@ class Workspace(BaseModel):
     token: str = Field(default_factory=lambda: str(uuid4()))
     created_at: str = Field(default_factory=now)
     title: str = ""
+    prompt: str = ""  # of its task
     prompted: bool = False  # whether the spec was typed
 
     @property
@@ -154,7 +155,8 @@ class Workspace(BaseModel):
     @property
     def spec(self) -> str:
         """The first prompt."""
-        return next((build.parameters[SPEC] for build in reversed(self.builds) if SPEC in build.parameters), "")
+        given = (build.parameters[SPEC] for build in reversed(self.builds) if SPEC in build.parameters)
+        return self.prompt or next(given, "")
 
     def status_now(self, lag: float = 0.0) -> AppStatus | None:
         """The last report that is older than a lag in seconds."""

@@ -125,7 +125,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         process.probes.checks[STORED] = leaders.missing
         agents, tasks = Agents(bus, table), Tasks(bus)
         snapshots = Snapshots(coder, executor.presence_changed.set)
-        fleet = Fleet(snapshots, Terminals(coder), agents, frozenset(settings.fleet_apps), settings.fleet_prefix)
+        fleet = Fleet(snapshots, Terminals(coder), agents, settings.fleet_apps, settings.fleet_prefix)
         table.on_change(fleet.changed)
         metrics.watch(lambda status: sum(n for known, n in fleet.counted.items() if known == status))
         ending = Ending(agents, tasks)

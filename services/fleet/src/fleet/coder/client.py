@@ -10,7 +10,7 @@ from fleet.coder.apps import app_url, find_app
 from fleet.coder.metadata import metadata_of
 from fleet.coder.model import Build, Listed, Role, TaskState, Template, Text, Workspace, Workspaces
 from fleet.coder.rest import ABSENT, Rest, segment
-from fleet.coder.roles import roles_of
+from fleet.coder.roles import parameters_of, roles_of
 from fleet.coder.tasks import TaskApi
 from fleet.reaching.http import Http
 from fleet.terminal.agent_api import Terminal
@@ -89,6 +89,28 @@ class Coder:
             return await self._rest.post(path, body, _WORKSPACE, taken="name_taken")
         except Conflict as error:
             raise Conflict(f"A workspace named {name!r} already exists.", code="name_taken") from error
+
+    async def takes_prompt(self, template: Template) -> bool:
+        """Whether a template has the parameter that is a coding agent's first prompt."""
+        async with self._rest.within():
+            return PROMPT in await parameters_of(self._rest, template)
+
+    async def create_task(self, name: str, template: Template, preset_id: str | None, prompt: str) -> Workspace | None:
+        """Make a workspace as a task of Coder, which gives its agent the prompt.
+
+        None: nothing was made, because this Coder has no tasks (before 2.24, or since 2.37), or the template is not
+        for them.
+
+        Raises:
+            Conflict, Rejected: as `create` does.
+        """
+        made = await self._tasks.create(name, template.active_version_id, preset_id, prompt)
+        if made is None:
+            return None
+        found = await self.workspace(made)
+        if found is None:
+            raise self._rest.peer.unusable("unreadable", "has made a task without a workspace")
+        return found
 
     async def start_build(self, workspace_id: str, transition: str) -> str:
         """Start, stop or delete a workspace; returns the id of the build.

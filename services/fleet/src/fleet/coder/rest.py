@@ -113,7 +113,7 @@ class Rest:
         refusal = _refusal(answer)
         if answer.status == 409:
             raise Conflict(f"Coder refuses: {refusal.message or 'there is one already'}", code=taken)
-        if answer.status in (404, 410):
+        if answer.status in (404, 405, 410):
             raise NotFound(f"Coder refuses: {refusal.message or 'there is no such thing'}")
         if answer.status in (400, 422):
             faults = [fault.model_dump() for fault in refusal.validations]

@@ -61,17 +61,27 @@ class CreateAgent:
         except NotFound as error:
             raise Rejected(error.message, field="project") from error
         chosen = find_role(await self.coder.roles(template), role, project_name(template))
-        workspace = await self._workspace(ctx.turn, name, template, chosen, spec, began)
+        takes = await self.coder.takes_prompt(template)
+        workspace = await self._workspace(ctx.turn, name, template, chosen, spec, began, takes=takes)
         entry = await self._enter(ctx.turn, workspace, template, chosen, spec)
-        await self._begin_task(ctx.turn, entry)
+        given = await self.coder.prompt(workspace) == spec
+        if takes and not given:
+            await self._give_up(ctx, entry)
+            text = f"Coder has dropped the specification: project '{entry.project}' does not take '{PROMPT}'."
+            raise Rejected(text, code="specification_dropped", field="project")
+        await self._begin_task(ctx.turn, entry, None if given else spec)
         await self._provisioned(ctx, entry, workspace)
         self.fleet.forget()
         return {"agent": agent_view(entry, workspace), "message": f"Agent '{entry.name}' created successfully"}
 
     async def _workspace(
-        self, turn: Turn, name: str, template: Template, role: Role, spec: str, began: datetime
+        self, turn: Turn, name: str, template: Template, role: Role, spec: str, began: datetime, *, takes: bool
     ) -> Workspace:
-        """Make the workspace, or take the one that an earlier attempt has made."""
+        """Make the workspace, or take the one that an earlier attempt has made.
+
+        Coder gives the specification to its agent if the template `takes` it as a parameter, or is for Coder's tasks.
+        Else the agent's first task types it.
+        """
         full = self.fleet.prefix + name
         known = await self.fleet.snapshots.get(0)
         taken = next((it for it in known if it.name.lower() == full.lower()), None)
@@ -81,8 +91,12 @@ class CreateAgent:
             raise _exists(name, "; it is being deleted" if is_going(taken) else "")
         if len(self.fleet.agents_of(known)) >= self.most:
             raise Rejected(f"The fleet is full: it has {self.most} agents. Delete one first.", most=self.most)
-        parameters = {PROMPT: spec} | dict([role.parameter] if role.parameter is not None else ())
+        parameters = ({PROMPT: spec} if takes else {}) | dict([role.parameter] if role.parameter is not None else ())
         try:
+            if not parameters:  # a task of Coder has none
+                made = await self.coder.create_task(full, template, role.preset_id, spec)
+                if made is not None:
+                    return made
             return await self.coder.create(full, template, preset_id=role.preset_id, parameters=parameters)
         except Conflict as error:
             raise _exists(name) from error
@@ -94,8 +108,8 @@ class CreateAgent:
             return made
 
     async def _is_ours(self, workspace: Workspace, spec: str, began: datetime) -> bool:
-        """Whether a workspace was made since we began, for this specification."""
-        return workspace.created_at > began - _SKEW and await self.coder.prompt(workspace) == spec
+        """Whether a workspace was made since we began, for this specification or, where it is typed, without one."""
+        return workspace.created_at > began - _SKEW and await self.coder.prompt(workspace) in (spec, "")
 
     async def _enter(self, turn: Turn, workspace: Workspace, template: Template, role: Role, spec: str) -> FleetAgent:
         """The agent's entry, with the first run on its specification as its task."""
@@ -114,11 +128,13 @@ class CreateAgent:
         assert entry is not None
         return entry
 
-    async def _begin_task(self, turn: Turn, entry: FleetAgent) -> None:
-        """Let the first run be watched. To do so again is no error."""
+    async def _begin_task(self, turn: Turn, entry: FleetAgent, spec: str | None) -> None:
+        """Let the first run be watched, once the specification is typed if it is given. To do so again is no error."""
         if entry.task is not None and entry.task.turn_id == child_id(turn.turn_id, "spec"):
             caller, client = turn.principal, turn.client
-            made = task_request(entry, principal=caller, client=client, parent=turn.turn_id, depth=turn.depth + 1)
+            made = task_request(
+                entry, spec, principal=caller, client=client, parent=turn.turn_id, depth=turn.depth + 1, new=True
+            )
             await submit_task(self.bus, made)
 
     async def _provisioned(self, ctx: CallContext, entry: FleetAgent, workspace: Workspace) -> None:
@@ -133,9 +149,12 @@ class CreateAgent:
             text = f"Project '{entry.project}' has no coding agents: its workspaces have no app of PALLAS_FLEET_APPS."
             error = Rejected(text, code="no_coding_agent", field="project")
         if error is not None:
-            with suppress(PallasError):  # what is left is shown as offline, and can be deleted
-                await self.deleting.remove(ctx, entry)
+            await self._give_up(ctx, entry)
             raise error
+
+    async def _give_up(self, ctx: CallContext, entry: FleetAgent) -> None:
+        with suppress(PallasError):  # what is left is shown as offline, and can be deleted
+            await self.deleting.remove(ctx, entry)
 
     async def _has_terminal(self, workspace: Workspace) -> bool:
         """Whether there is a coding agent in a workspace. What apps it has is known when its build has succeeded."""

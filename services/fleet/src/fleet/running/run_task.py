@@ -14,7 +14,7 @@ from typing import Any
 from fleet.coder.client import Coder
 from fleet.running.requests import RunTask
 from fleet.running.typing import OFF, Before, type_once
-from fleet.running.watching import Sure, Watcher
+from fleet.running.watching import Sure, Watcher, until_ready
 from fleet.storing.agents import Agents
 from fleet.storing.ending import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
@@ -79,6 +79,8 @@ class TaskRuntime:
     async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
         heard, message = -1, None
         if given.description is not None:
+            if given.new and (why := await until_ready(self.coder, given.workspace_id)) is not None:
+                return End("failed", why), ""
             try:
                 heard, message = await self._type(turn, given.description, given, steps, emit)
             except StepFailed as error:
@@ -102,8 +104,8 @@ class TaskRuntime:
             before = Before.of(await (await self._terminal(given)).messages())
             return [before.newest, before.shown]
 
-        known: Any = await durable.run(durable.take(), "look", look)
-        before = Before(*known) if isinstance(known, list) else Before(known)
+        known: list[Any] | int = await durable.run(durable.take(), "look", look)
+        before = Before(known) if isinstance(known, int) else Before(*known)
 
         async def send() -> int | None:
             return await type_once(lambda: self._terminal(given), text, before, again=turn.attempt > 1)

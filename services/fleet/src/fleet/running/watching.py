@@ -32,6 +32,7 @@ _GONE_SECONDS, _SLOW_SECONDS = 15.0, 120.0
 """Seconds for which a terminal may be away whose workspace runs, once the agent works, and before."""
 
 
+_NO_APP = "the workspace has no app of a coding agent"
 _UNNOTICED = "nobody knows whether the agent has got its prompt, so it was not typed again: its terminal shows no sign"
 
 
@@ -217,9 +218,28 @@ class Watcher:
                 if (why := _cannot_work(workspace)) is not None:
                     self._items.put_nowait(End("failed", why))
                 elif workspace is not None and workspace.running and self.coder.terminal(workspace) is None:
-                    self._items.put_nowait(End("failed", "the workspace has no app of a coding agent"))
+                    self._items.put_nowait(End("failed", _NO_APP))
                 elif workspace is not None and not workspace.running and clock() - began > _MOST_STARTING:
                     self._items.put_nowait(End("failed", "the workspace does not start"))
+
+
+async def until_ready(coder: Coder, workspace_id: str) -> str | None:
+    """Wait until the terminal of a new agent waits for its first prompt. Returns why it never will."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + _MOST_STARTING
+    while clock() < until:
+        with suppress(Unavailable):
+            workspace = await coder.workspace(workspace_id)
+            if (why := _cannot_work(workspace)) is not None:
+                return why
+            if workspace is not None and workspace.running:
+                terminal = coder.terminal(workspace)
+                if terminal is None:
+                    return _NO_APP
+                if await terminal.status() == "stable":
+                    return None
+        await asyncio.sleep(_STARTING_SECONDS)
+    return "the workspace does not start, or its agent is never ready for its specification"
 
 
 def _cannot_work(workspace: Workspace | None) -> str | None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fleet.coder.apps import find_app
 from fleet.coder.model import Workspace
 from fleet.names import agent_name, cut
 from fleet.seeing.snapshots import SECONDS, Snapshots
@@ -37,7 +38,7 @@ class Fleet:
     snapshots: Snapshots
     terminals: Terminals
     agents: Agents
-    apps: frozenset[str]
+    apps: tuple[str, ...]
     prefix: str
     counted: Counter[AgentStatus] = field(default_factory=Counter["AgentStatus"])
     _entries: dict[str, tuple[str, str | None]] = field(default_factory=dict[str, tuple[str, str | None]])
@@ -97,9 +98,8 @@ class Fleet:
         name = self.name_of(workspace)
         if not name or not workspace.name.startswith(self.prefix) or is_going(workspace):
             return False
-        slugs = {app.slug for agent in workspace.agents for app in agent.apps}
         known = self.agents.of(name, workspace.id) is not None
-        return known or workspace.has_ai_task or not slugs.isdisjoint(self.apps)
+        return known or bool(workspace.has_ai_task) or find_app(workspace, self.apps) is not None
 
     async def _see(self, workspace: Workspace) -> Seen:
         name = self.name_of(workspace)

@@ -68,7 +68,8 @@ class Lab:
     async def replica(self, **settings: str) -> Replica:
         """Run one more replica, until the end of the test. It takes turns."""
         process = a_process("fleet")
-        given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token} | settings
+        given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token}
+        given |= {"fleet_allow": "peer,user,team,turn,token"} | settings
         environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
         stack = await self.stack.enter_async_context(AsyncExitStack())
         service = await stack.enter_async_context(build(FleetSettings.from_env(environ), process))
@@ -117,9 +118,9 @@ class Lab:
         assert json.loads(result.content[0]["text"]) == result.structured
         return result.structured
 
-    async def error(self, tool: str, **arguments: Any) -> JsonObject:
+    async def error(self, tool: str, principal: Principal = ALICE, **arguments: Any) -> JsonObject:
         """The error of a call: the same in its text and in its metadata, without structured content."""
-        result = await self.result(tool, **arguments)
+        result = await self.result(tool, principal, **arguments)
         assert result.is_error, result.structured
         assert result.structured is None
         [block] = result.content
@@ -149,7 +150,7 @@ class Lab:
 
         async def look() -> bool:
             fleet.forget()  # what Coder said a moment ago
-            return (await fleet.find(name)).status == wanted
+            return (await fleet.find(name, ALICE)).status == wanted
 
         await until(look, OUTCOME_SECONDS)
 
@@ -165,7 +166,7 @@ class Lab:
 
     async def workspace(self, name: str) -> Workspace:
         """The workspace of an agent."""
-        return (await self.any.service.fleet.find(name)).workspace
+        return (await self.any.service.fleet.find(name, ALICE)).workspace
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

@@ -38,7 +38,7 @@ class _ToTheStandIn(httpx2.AsyncHTTPTransport):
 @asynccontextmanager
 async def a_coder(limits: Limits | None = None, **settings: Any) -> AsyncGenerator[tuple[Coder, CoderStandIn]]:
     """A client and the stand-in that it calls."""
-    given = {"build_seconds": 0.02, "terminal": QUICK} | settings
+    given: dict[str, Any] = {"build_seconds": 0.02, "terminal": QUICK} | settings
     async with CoderStandIn(StandInSettings(**given)) as stand_in:
         http = Http(stand_in.url, SecretStr(stand_in.token), limits=limits, transport=_ToTheStandIn(stand_in.url))
         try:

@@ -53,10 +53,10 @@ def find_tool(definition: AgentDefinition, name: str) -> ToolDefinition:
 
 
 def check_arguments(schema: ToolSchema, tool: ToolDefinition, arguments: Mapping[str, Any]) -> JsonObject | Refusal:
-    """Drop optional arguments that are null and check the rest against the tool's schema."""
+    """Drop optional arguments that are null and check the rest against the tool's schema, unless it does so itself."""
     required = frozenset(tool.input_schema.get("required", ()))
     given = {name: value for name, value in arguments.items() if value is not None or name in required}
-    faults = tuple(schema.faults(given)[:_MOST_FAULTS])
+    faults = () if tool.checks_arguments else tuple(schema.faults(given)[:_MOST_FAULTS])
     if not faults:
         return given
     sentence = f"The arguments of {tool.name!r} do not fit: {'; '.join(faults)}"

@@ -16,6 +16,7 @@ from fleet.handlers.show_agent import agent_view
 from fleet.handlers.telling import Telling
 from fleet.handlers.typed_text import check_text
 from fleet.names import check_name
+from fleet.owners import owner_of
 from fleet.running.finding import new_agent, summary_of, with_task
 from fleet.running.requests import submit_task, task_request
 from fleet.seeing.fleet import Fleet, is_going
@@ -85,7 +86,7 @@ class CreateAgent:
         full = self.fleet.prefix + name
         known = await self.fleet.snapshots.get(0)
         taken = next((it for it in known if it.name.lower() == full.lower()), None)
-        if taken is not None and turn.attempt > 1 and await self._is_ours(taken, spec, began):
+        if taken is not None and turn.attempt > 1 and await self._is_ours(turn, taken, spec, began):
             return taken
         if taken is not None:
             raise _exists(name, "; it is being deleted" if is_going(taken) else "")
@@ -103,18 +104,21 @@ class CreateAgent:
         except Unavailable:
             known = await self.fleet.snapshots.get(0)
             made = next((it for it in known if it.name.lower() == full.lower()), None)
-            if made is None or not await self._is_ours(made, spec, began):
+            if made is None or not await self._is_ours(turn, made, spec, began):
                 raise
             return made
 
-    async def _is_ours(self, workspace: Workspace, spec: str, began: datetime) -> bool:
+    async def _is_ours(self, turn: Turn, workspace: Workspace, spec: str, began: datetime) -> bool:
         """Whether a workspace was made since we began, for this specification or, where it is typed, without one."""
+        entry = self.deleting.agents.of(self.fleet.name_of(workspace), workspace.id)
+        if entry is not None and entry.owner not in (None, owner_of(turn.principal)):
+            return False
         return workspace.created_at > began - _SKEW and await self.coder.prompt(workspace) in (spec, "")
 
     async def _enter(self, turn: Turn, workspace: Workspace, template: Template, role: Role, spec: str) -> FleetAgent:
         """The agent's entry, with the first run on its specification as its task."""
         name, source = self.fleet.name_of(workspace), self.sources.of(turn)
-        known = {"role": role.name, "project": project_name(template), "spec": spec}
+        known = {"role": role.name, "project": project_name(template), "spec": spec, "owner": owner_of(turn.principal)}
 
         def made(entry: FleetAgent | None) -> FleetAgent:
             if entry is None or entry.workspace_id != workspace.id:

@@ -114,7 +114,7 @@ class DeleteAgent:
         async def find() -> JsonObject:
             nonlocal why
             try:
-                seen = await self.fleet.find(name)
+                seen = await self.fleet.find(name, ctx.turn.principal)
             except PallasError as error:
                 why = error  # what is recorded has no facts
                 raise

@@ -67,7 +67,7 @@ class StartTask:
         turn_id = child_id(turn.turn_id, "task")
         entry, task = (await self._earlier(name, turn_id)) if turn.attempt > 1 else (None, None)
         if entry is None or task is None:
-            entry = await self._take(turn, await self.fleet.find(name), turn_id, description, behind)
+            entry = await self._take(turn, await self.fleet.find(name, turn.principal), turn_id, description, behind)
             task = entry.task
         assert task is not None
         if task.status not in FINAL:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fleet.terminal.agent_api import TYPED, UNCERTAIN, Said, Terminal
+from fleet.terminal.agent_api import Said, Terminal
 from pallas_contracts.errors import Conflict, Unavailable
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,11 @@ async def type_once(
             terminal = await terminal_of()
             await terminal.say(text)
         except Unavailable as error:
-            if error.code == OFF or (error.code not in (UNCERTAIN, TYPED) and not again):
+            if error.code == OFF or (error.code not in ("uncertain", "typed_unnoticed") and not again):
                 raise
             if not again:
                 log.warning("it is not known whether the prompt was typed", extra={"reason": error.message})
-            if error.code == TYPED:
+            if error.code == "typed_unnoticed":
                 shown = await _look(terminal_of, text, before)
                 return None if shown == _UNTYPED else shown
         except Conflict:

@@ -16,9 +16,6 @@ LARGEST_EVENT = 4 * 1024 * 1024
 GATHER = 0.25
 """Seconds: an event is read at most so much later than it has come."""
 
-UNCERTAIN, TYPED = "uncertain", "typed"
-"""Codes of errors: nobody knows whether a prompt was typed; it was, and AgentAPI saw nothing of the agent."""
-
 _BUSY = "waiting for user input"
 _UNNOTICED = "failed to wait for processing to start"
 _BAD_HOST = b"Invalid host header"
@@ -107,8 +104,8 @@ class Terminal:
         Raises:
             Conflict: the agent works (`terminal_busy`); nothing was typed.
             Rejected: the text is blank.
-            Unavailable: besides the above, nobody knows whether it was typed (`UNCERTAIN`), or whether the agent has
-                noticed that it was (`TYPED`).
+            Unavailable: besides the above, nobody knows whether it was typed (`uncertain`), or whether the agent has
+                noticed that it was (`typed_unnoticed`).
         """
         peer = self._peer()
         try:
@@ -119,7 +116,7 @@ class Terminal:
         except NotSent:
             raise
         except Unavailable as error:
-            raise Unavailable(error.message, code=UNCERTAIN, **error.facts) from error
+            raise Unavailable(error.message, code="uncertain", **error.facts) from error
         raise self._not_typed(peer, answer)
 
     async def press(self, keys: str) -> None:
@@ -169,8 +166,8 @@ class Terminal:
         if answer.status < 500:
             return refused
         if _UNNOTICED in why:
-            return Unavailable(f"{peer.name} shows no sign of the prompt.", code=TYPED, **refused.facts)
-        return Unavailable(refused.message, code=UNCERTAIN, **refused.facts)
+            return Unavailable(f"{peer.name} shows no sign of the prompt.", code="typed_unnoticed", **refused.facts)
+        return Unavailable(refused.message, code="uncertain", **refused.facts)
 
     def _at(self, path: str) -> httpx2.URL:
         return self.url.join(path)

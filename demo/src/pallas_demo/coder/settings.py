@@ -11,8 +11,11 @@ DEMO_AGENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demo_age
 
 type Lifecycle = Literal["ready", "start_error", "start_timeout"]
 
-type Generation = Literal["both", "v2", "experimental", "none"]
-"""Where tasks are served: `/api/v2/tasks`, `/api/experimental/tasks`, both, or nowhere (workspaces only)."""
+type Generation = Literal["both", "v2", "experimental", "none", "chats"]
+"""Where tasks are served: `/api/v2/tasks`, `/api/experimental/tasks`, both, or nowhere (workspaces only).
+
+With `chats` there are `/api/v2/chats` instead, and workspaces have no app of a coding agent.
+"""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ AVATAR = "https://example.com/avatar.png"
 NO_PARAMETER = 30
 """The release since which Coder gives prompts to tasks only."""
 
+NO_TASKS = 37
+"""The release since which it has chats in place of tasks."""
+
 _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
@@ -135,7 +138,7 @@ def build(workspace: Workspace, one: Build, agent: Json | None, release: int) ->
         "matched_provisioners": {"count": 1, "available": 1, "most_recently_seen": one.created_at},
     }  # fmt: skip
     if one.status == "succeeded":
-        ai = workspace.template.ai and one.transition == "start"
+        ai = workspace.template.ai and one.transition == "start" and release < NO_TASKS
         found |= {"has_ai_task": ai, "has_external_agent": False}
         if ai and release < NO_PARAMETER:
             found["ai_task_sidebar_app_id"] = derived(one.id, APP)
@@ -168,7 +171,8 @@ def agent(
         "environment_variables": {"CODER_URL": "***CODER_HOSTNAME_REDACTED***"}, "logs_length": 0,
         "logs_overflowed": False, "version": version_of(settings.release), "api_version": "2.6",
         "connection_timeout_seconds": 120,
-        "apps": apps(workspace, health, subdomain, lag), "subsystems": [], "health": {"healthy": True},
+        "apps": [] if settings.generation == "chats" else apps(workspace, health, subdomain, lag),
+        "subsystems": [], "health": {"healthy": True},
         "latency": {"Coder Embedded Relay": {"preferred": True, "latency_ms": 0.5}},
         "troubleshooting_url": "https://coder.com/docs/admin/templates/troubleshooting",
         "display_apps": ["port_forwarding_helper", "web_terminal"], "startup_script_behavior": "blocking",

@@ -165,11 +165,23 @@ class Workspace(BaseModel):
         return max(old, key=lambda status: status.created_at, default=None)
 
 
+class Chat(BaseModel):
+    """A chat of Coder's own agent, which works in a workspace."""
+
+    id: str = Field(default_factory=lambda: str(uuid4()))
+    workspace: str
+    title: str = ""
+    labels: dict[str, str] = {}
+    archived: bool = False
+    created_at: str = Field(default_factory=now)
+
+
 class World(BaseModel):
     """All of it."""
 
     deployment: str = Field(default_factory=lambda: str(uuid4()))
     workspaces: dict[str, Workspace] = {}
+    chats: dict[str, Chat] = {}
     interrupted: list[str] = Field(default=[], exclude=True)  # workspaces that were on when the stand-in ended
 
     @classmethod

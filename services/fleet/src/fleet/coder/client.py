@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from fleet.coder.apps import app_url, find_app
+from fleet.coder.chats import Chats, ChatTerminal
 from fleet.coder.metadata import metadata_of
 from fleet.coder.model import Build, Listed, Role, TaskState, Template, Text, Workspace, Workspaces
 from fleet.coder.rest import ABSENT, Rest, segment
@@ -51,6 +52,7 @@ class Coder:
         self._apps = tuple(apps)
         self._organization = organization
         self._tasks = TaskApi(self._rest)
+        self._chats = Chats(self._rest)
         self._wildcard: str | None = None
 
     async def workspaces(self) -> tuple[Workspace, ...]:
@@ -162,12 +164,19 @@ class Coder:
             return await self._tasks.state(workspace)
 
     def terminal(self, workspace: Workspace) -> Terminal | None:
-        """The terminal of a workspace's coding agent; None: it has no such app."""
-        found, base = find_app(workspace, self._apps), self._http.base
-        if found is None or base is None:
+        """The terminal of a workspace's coding agent, or its chat; None: it has no such app, and Coder no chats."""
+        found, base, whose = find_app(workspace, self._apps), self._http.base, f"workspace {workspace.name!r}"
+        if base is None:
             return None
-        url = app_url(base, self._wildcard or "", workspace, *found)
-        return Terminal(self._http, url, f"workspace {workspace.name!r}")
+        if found is not None:
+            return Terminal(self._http, app_url(base, self._wildcard or "", workspace, *found), whose)
+        place = self._chats.place
+        return None if place is None else ChatTerminal(self._http, base, whose, self._rest, place, workspace)
+
+    async def forget(self, workspace: Workspace) -> None:
+        """Put away what Coder keeps of the agent of a workspace that was deleted."""
+        if isinstance(terminal := self.terminal(workspace), ChatTerminal):
+            await terminal.archive()
 
     async def _page(self, offset: int) -> Workspaces:
         return await self._rest.have(
@@ -175,7 +184,10 @@ class Coder:
         )
 
     async def _learn_hosts(self, found: Mapping[str, Workspace]) -> None:
-        """Ask once where Coder serves apps, if a terminal is at a host of its own."""
+        """Ask once where Coder serves apps, if a terminal is at a host of its own, and for chats if there is none."""
+        built = (one for one in found.values() if one.transition == "start" and one.job_status == "succeeded")
+        if any(find_app(one, self._apps) is None for one in built):
+            await self._chats.learn()
         if self._wildcard is not None:
             return
         apps = [pair[1] for one in found.values() if (pair := find_app(one, self._apps)) is not None]

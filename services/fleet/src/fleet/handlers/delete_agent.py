@@ -4,6 +4,7 @@ Its task is cancelled, and nobody waits for that. What is known of the agent goe
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.coder.client import Coder
@@ -70,6 +71,7 @@ class DeleteAgent:
         if entry.task is not None:
             await request_cancel(self.bus, task_ref(entry.task.turn_id), "its agent is deleted")
         tell = Telling(ctx, f"Deleting the workspace of {entry.name}").tell
+        workspace = await self.coder.workspace(entry.workspace_id)
         try:
             build = await self._start(entry.workspace_id)
             why = await failure_of_build(self.coder, build, SECONDS, tell) if build is not None else None
@@ -82,6 +84,9 @@ class DeleteAgent:
                 code="deletion_failed",
                 job_error=why,
             )
+        if workspace is not None:
+            with suppress(PallasError):  # it is only kept
+                await self.coder.forget(workspace)
         now = await self.agents.read(entry.name)
         await self.reconcile.forget(now if now is not None and now.workspace_id == entry.workspace_id else entry)
 

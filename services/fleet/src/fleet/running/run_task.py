@@ -87,7 +87,9 @@ class TaskRuntime:
                 return End("failed", error.message), ""
         await self._began(given.agent, turn.turn_id, message)
         teller = _Teller(given.agent, emit, lambda: self.wrote(turn.turn_id))
-        sure: Sure = "found" if given.description is None else "perhaps" if message is None else "typed"
+        sure: Sure = "typed" if message is not None else "perhaps"
+        if given.description is None:
+            sure = "given" if given.new else "found"
         watcher = Watcher(self.coder, given.workspace_id, teller.tell, sure, heard)
         with steps.elsewhere():
             try:

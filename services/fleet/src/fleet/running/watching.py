@@ -40,8 +40,8 @@ class _Away:
     """The connection to the terminal broke, so what it does is not known."""
 
 
-type Sure = Literal["typed", "perhaps", "found"]
-"""Whether a prompt was typed just now, perhaps was, or was not: the agent works already, or is about to."""
+type Sure = Literal["typed", "perhaps", "given", "found"]
+"""Whether a prompt was typed just now, perhaps was, or is given by Coder. If an agent was found, it works already."""
 
 type _Item = Said | Status | Trouble | _Away | End
 
@@ -135,7 +135,8 @@ class Watcher:
             case Said():
                 self.heard = max(self.heard, item.id)
                 new = item.id > self._prompt
-                self._worked |= self._asked and item.role == "agent"
+                shown = self._asked or (self.sure == "given" and item.text.strip() != "")
+                self._worked |= item.role == "agent" and shown
                 self._asked |= item.role == "user" and new
                 mine = item.role == "agent" and new
                 if mine and (text := item.text.strip()) and text != self.last:
@@ -162,7 +163,7 @@ class Watcher:
             if workspace is None or terminal is None or await terminal.status() != "stable":
                 self._stable_since = None
                 return None
-            if self.sure == "perhaps" and not self._worked:
+            if self.sure in ("perhaps", "given") and not self._worked:
                 return End("failed", _UNNOTICED, heard=self.heard)
             return await self._judged(workspace)
         self._stable_since = asyncio.get_running_loop().time()

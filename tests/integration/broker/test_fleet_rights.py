@@ -35,7 +35,7 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
 @asynccontextmanager
 async def a_replica(guarded: Guarded, coder: CoderStandIn) -> AsyncGenerator[FleetService]:
     """The fleet, as its process builds it."""
-    given = {"nats_url": guarded.server.url, "nats_seed": guarded.seed(FLEET)}
+    given = {"nats_url": guarded.server.url, "nats_seed": guarded.seed(FLEET), "fleet_allow": "peer"}
     given |= {"coder_url": coder.url, "coder_token": coder.token}
     environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
     async with build(FleetSettings.from_env(environ), a_process(FLEET)) as service:

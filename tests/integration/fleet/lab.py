@@ -28,6 +28,8 @@ from pallas_runtime.process import Process
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
 
+EVERYBODY = "peer,user,team,turn,token"
+
 QUICK = TerminalSettings(stable_after=0.1)
 """Terminals that are sooner stable than AgentAPI's."""
 
@@ -66,10 +68,10 @@ class Lab:
     replicas: list[Replica] = field(default_factory=list[Replica])
 
     async def replica(self, **settings: str) -> Replica:
-        """Run one more replica, until the end of the test. It takes turns."""
+        """Run one more replica, until the end of the test. It takes turns. By default all callers are operators."""
         process = a_process("fleet")
         given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token}
-        given |= {"fleet_allow": "peer,user,team,turn,token"} | settings
+        given |= {"fleet_allow": EVERYBODY, "fleet_operators": EVERYBODY} | settings
         environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
         stack = await self.stack.enter_async_context(AsyncExitStack())
         service = await stack.enter_async_context(build(FleetSettings.from_env(environ), process))

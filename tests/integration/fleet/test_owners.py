@@ -48,7 +48,7 @@ async def test_an_agent_is_its_makers_and_to_others_it_does_not_exist(lab: Lab) 
 
 
 async def test_callers_without_a_bearer_are_one_owner(lab: Lab) -> None:
-    await lab.replica()
+    await lab.replica(fleet_operators="")
     one, other = PEERS
     await lab.call("create_agent", one, name="papi", project="Setup", spec="say hello")
     assert (await lab.call("list_agents", other))["total_count"] == 1
@@ -57,7 +57,7 @@ async def test_callers_without_a_bearer_are_one_owner(lab: Lab) -> None:
 
 
 async def test_a_name_that_somebody_else_has_is_taken(lab: Lab) -> None:
-    await lab.replica()
+    await lab.replica(fleet_operators="")
     name = await lab.create()
     error = await lab.error("create_agent", MALLORY, name=name, project="Setup", spec="say hello")
     assert error["message"] == f"Agent '{name}' already exists."

@@ -20,7 +20,7 @@ from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import Turn
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 """Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""
 
 LONGEST_DESCRIPTION = 262_144

@@ -72,8 +72,11 @@ async def test_an_agent_can_be_deleted_while_it_starts_though_builds_may_not_be_
         assert await now.call("list_agents") == {"agents": [], "total_count": 0}
 
 
-@pytest.mark.parametrize("path", ["/api/v2/workspaces$", "/message$"])
-async def test_a_coder_that_wants_no_more_requests_for_now_is_asked_when_it_says(lab: Lab, path: str) -> None:
+@pytest.mark.parametrize("path", ["/api/v2/workspaces$", "/message$", "/events$"])
+async def test_a_coder_that_wants_no_more_requests_for_now_is_asked_when_it_says(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("fleet.running.watching._GONE_SECONDS", 0.3)
     replica = await lab.replica()
     name = await lab.create()
     await lab.coder.fault(Fault(mode="too_many", path=path, times=3))

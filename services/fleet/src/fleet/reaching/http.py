@@ -186,9 +186,22 @@ class Http:
     async def stream(self, peer: Peer, url: httpx2.URL, *, gather: float = 0.0) -> httpx2.Response:
         """Open a stream of events, which the caller closes. What comes within `gather` seconds is read together.
 
+        One that is refused for now (429) is opened again when the answer says, as far as there is time.
+
         Raises:
             Unavailable: it cannot be opened.
         """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.limits.call
+        while True:
+            answer = await self._opened(peer, url, gather)
+            pause, left = _retry_after(answer), deadline - clock()
+            if pause is None or left <= 0:
+                return answer
+            await answer.aclose()
+            await asyncio.sleep(min(max(pause, _SHORTEST_PAUSE), left))
+
+    async def _opened(self, peer: Peer, url: httpx2.URL, gather: float) -> httpx2.Response:
         timeout = httpx2.Timeout(self.limits.request, read=_SILENT_SECONDS)
         headers = {**self._headers(url), "accept": "text/event-stream", "cache-control": "no-store"}
         request = self._hearing.build_request(

@@ -181,4 +181,7 @@ def _refused(peer: Peer, status: int) -> Unavailable:
         return peer.unusable(
             "unauthorized", f"answers with HTTP status {status}: it is not open to our token", status=status
         )
+    if status == 429:  # Coder's proxy says so, and nothing about the terminal
+        coder = Peer("Coder", "coder_unavailable")
+        return coder.unusable("too_many", "refuses more requests for now (HTTP status 429)", status=status)
     return peer.unusable("status", f"answers with HTTP status {status}", status=status)

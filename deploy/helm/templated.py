@@ -40,6 +40,9 @@ _VARIABLES = {
     "PALLAS_STREAM_REPLICAS": "<<.Values.broker.replicas | quote>>",
     "PALLAS_LOG_SHARDS": "<<.Values.broker.shards | quote>>",
     "PALLAS_SLOTS": "<<.Values.workers.slots | quote>>",
+    "PALLAS_TRUSTED_PROXIES": "<<.Values.networks.proxies | quote>>",
+    "PALLAS_FLEET_ALLOW": "<<.Values.fleet.allow | quote>>",
+    "PALLAS_FLEET_OPERATORS": "<<.Values.fleet.operators | quote>>",
     "GOMEMLIMIT": "<<.Values.broker.goMemoryLimit | quote>>",
 }
 

@@ -55,6 +55,18 @@ def endpoints() -> str:
         ValueError: a path is matched that this page does not describe, or the other way round.
     """
     parts = {
+        name: table(("method", "path", "does, or answers"), rows) for name, rows in endpoints_of_services().items()
+    }
+    return with_tables(PAGE, parts)
+
+
+def endpoints_of_services() -> dict[str, list[Row]]:
+    """The method, the path in backticks and what it does, of each endpoint of each service, and of every process.
+
+    Raises:
+        ValueError: a path is matched that this page does not describe, or the other way round.
+    """
+    return {
         "every process": [("GET", f"`{path}`", _EVERY[path]) for path in _same(_EVERY, _matched(with_probes))],
         "agent-gateway": [
             (method, f"`{path}`", does)
@@ -71,9 +83,6 @@ def endpoints() -> str:
         ],
         "data-pool": [("WebSocket", f"`{POOL}`", "[data agents](data-agents.md#what-the-two-sides-send) connect here")],
     }
-    return with_tables(
-        PAGE, {name: table(("method", "path", "does, or answers"), rows) for name, rows in parts.items()}
-    )
 
 
 def _of_fastapi(app: FastAPI) -> list[Row]:

@@ -11,7 +11,7 @@ from tests.bench.fleet.run import peer
 from tests.integration.real_parts import until
 from tests.requirements import requirement
 
-from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -19,7 +19,9 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 async def coder() -> AsyncGenerator[CoderStandIn]:
     """The stand-in."""
-    async with CoderStandIn(StandInSettings(build_seconds=0.05)) as running:
+    async with CoderStandIn(
+        StandInSettings(build_seconds=0.05, terminal=TerminalSettings(stable_after=0.25))
+    ) as running:
         yield running
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from deploy.helm.generate import stale
 from deploy.make_secrets import make_secrets
+from docs.site.endpoints import endpoints_of_services
 from tests.contract.tree import ROOT
 from tests.deployment.charts import CHART, NAMESPACE, objects, run, template
 from tests.deployment.compose import SECRETS
@@ -20,6 +21,7 @@ from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.k8s.folders import read_folders
 from pallas_cli.k8s.plan import Planner
 from pallas_teams.prices import load_prices
+from workspaces.http.console import ASSETS
 
 SMALL: dict[str, Any] = {
     "image": {"registry": "localhost:5000/pallas", "tag": "try"},
@@ -28,7 +30,8 @@ SMALL: dict[str, Any] = {
     "workers": {"max": 2, "slots": 8},
     "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "certificate", "annotations": {"a.b/c": "d"}},
     "secrets": {"services": "from-vault"},
-    "networks": {"postgres": "192.0.2.0/24"},
+    "networks": {"postgres": "192.0.2.0/24", "proxies": "192.0.2.0/24,192.0.2.7"},
+    "fleet": {"allow": "user,team:t1", "operators": "token:k1"},
     "namespaces": {"monitoring": "observability"},
     "prices": {"currency": "USD", "models": {"openai.gpt-5": {"input": 1.25, "output": 10}}},
 }
@@ -97,6 +100,11 @@ def test_values_reach_every_place(small: list[Object]) -> None:
     worker = container(made["Deployment", "agent-worker"]["spec"]["template"])
     assert trigger["metadata"]["targetValue"] == "8"
     assert {"name": "PALLAS_SLOTS", "value": "8"} in worker["env"]
+    for name in ("agent-gateway", "workspaces"):
+        given = variables(made["Deployment", name]["spec"]["template"])
+        assert given["PALLAS_TRUSTED_PROXIES"] == "192.0.2.0/24,192.0.2.7"
+    fleet = variables(made["Deployment", "fleet"]["spec"]["template"])
+    assert (fleet["PALLAS_FLEET_ALLOW"], fleet["PALLAS_FLEET_OPERATORS"]) == ("user,team:t1", "token:k1")
     text = yaml.safe_dump_all(small)
     assert all(word in text for word in ("secretName: from-vault", "cidr: 192.0.2.0/24", "name: observability"))
     assert not any(word in text for word in ("registry.example.com", "secretName: pallas", "cidr: 10.0.0.0/8"))
@@ -125,17 +133,42 @@ def test_jobs_of_another_image_have_another_name(small: list[Object], tmp_path: 
     assert own.isdisjoint(other)
 
 
-def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]) -> None:
+def led(rules: list[Object], host: str, path: str) -> str | None:
+    """The service that an Ingress leads a path to: exact ones first, then the longest prefix, by parts of the path."""
+    [found] = [rule["http"]["paths"] for rule in rules if rule["host"] == host]
+    wanted = path.strip("/").split("/")
+    fits: list[tuple[bool, int, str]] = []
+    for each in found:
+        parts, exact = each["path"].strip("/").split("/"), each["pathType"] == "Exact"
+        if each["path"] == path if exact else wanted[: len(parts)] == parts:
+            fits.append((exact, len(parts), each["backend"]["service"]["name"]))
+    return max(fits)[-1] if fits else None
+
+
+HOSTS = {
+    "agent-gateway": "pallas.example.com",
+    "registry": "pallas.example.com",
+    "library-search": "library.pallas.example.com",
+    "pipelines": "pipelines.pallas.example.com",
+    "data-pool": "agents.pallas.example.com",
+    "workspaces": "console.pallas.example.com",
+}
+
+
+def test_an_ingress_leads_every_route_to_its_service_and_publishes_no_probes(small: list[Object]) -> None:
     ingress = by_key(small)["Ingress", "pallas"]["spec"]
-    leads = {
-        (rule["host"], path["path"]): path["backend"]["service"]["name"]
-        for rule in ingress["rules"]
-        for path in rule["http"]["paths"]
-    }
-    assert leads["pallas.example.com", "/"] == "agent-gateway"
-    assert leads["pallas.example.com", "/.well-known/mcp"] == "registry"
-    assert leads["console.pallas.example.com", "/"] == "workspaces"
-    assert set(ingress["tls"][0]["hosts"]) == {rule["host"] for rule in ingress["rules"]}
+    rules, routes = ingress["rules"], endpoints_of_services()
+    console = (ROOT / "services/workspaces/src/workspaces/console/app.js").read_text("utf-8")
+    pages = re.findall(r'\{ path: "(/[^"]*)"', console)
+    assert len(pages) > 5
+    routes["workspaces"] += [("GET", f"`{path}`", "") for path in (*pages, f"{ASSETS}x/app.js")]
+    for service, host in HOSTS.items():
+        for _, quoted, _ in routes[service]:
+            path = quoted.strip("`").partition("?")[0].replace("{team}", "demo")
+            assert led(rules, host, path) == service, path
+    for host in HOSTS.values():
+        assert {led(rules, host, path.strip("`")) for _, path, _ in routes["every process"]} == {None}
+    assert set(ingress["tls"][0]["hosts"]) == {rule["host"] for rule in rules} == set(HOSTS.values())
 
 
 @pytest.mark.parametrize(
@@ -157,6 +190,8 @@ def test_an_ingress_leads_each_public_address_to_its_service(small: list[Object]
         ({"urls": {"console": "https://pallas.example.com"}}, "urls.platform and urls.console are both"),
         ({"broker": {"goMemoryLimit": "2GiB"}}, "broker.goMemoryLimit (2GiB) has to be nine tenths"),
         ({"resources": {"nats": {"limits": {"memory": "1500Mi"}}}}, "resources.nats.limits.memory (1500Mi)"),
+        ({"fleet": {"allow": "everybody"}}, "fleet.allow"),
+        ({"networks": {"proxies": "ingress"}}, "networks.proxies"),
         ({"gateways": {"min": 9, "max": 3}}, "gateways.min is 9, which is more than gateways.max (3)"),
     ],
 )

@@ -60,7 +60,10 @@ def container(pod: Object) -> Object:
 def variables(pod: Object) -> dict[str, str]:
     """The variables of a pod's container; a value that only the cluster knows is given as its path there."""
     variables: list[Object] = container(pod).get("env", [])
-    return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in variables}
+    return {
+        each["name"]: each["value"] if "value" in each else each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in variables
+    }
 
 
 def prices_of(pod: Object) -> tuple[str, Path]:

@@ -62,6 +62,7 @@ def _fleet(folder: Path, nats_url: str, coder_url: str, number: int) -> Generato
         "PALLAS_CODER_TOKEN": _TOKEN,
         "PALLAS_FLEET_MAX_AGENTS": "1000",
         "PALLAS_FLEET_TASKS": "400",
+        "PALLAS_FLEET_ALLOW": "peer",
     }
     with running(f"fleet-{number}", folder, "fleet", env=env) as process:
         yield process.wait_for("readyz")

@@ -21,7 +21,7 @@ from pallas_calls.last_claims import last_claims
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import AGENTS, FLEET, FLEET_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import new_turn_id
-from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
 @asynccontextmanager
 async def a_replica(guarded: Guarded, coder: CoderStandIn) -> AsyncGenerator[FleetService]:
     """The fleet, as its process builds it."""
-    given = {"nats_url": guarded.server.url, "nats_seed": guarded.seed(FLEET)}
+    given = {"nats_url": guarded.server.url, "nats_seed": guarded.seed(FLEET), "fleet_allow": "peer"}
     given |= {"coder_url": coder.url, "coder_token": coder.token}
     environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
     async with build(FleetSettings.from_env(environ), a_process(FLEET)) as service:
@@ -53,7 +53,7 @@ async def called(client: Client, tool: str, **arguments: str) -> JsonObject:
 async def test_the_fleet_does_its_work_with_its_rights(alone: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "STABLE_SECONDS", 0.4)
     async with (
-        CoderStandIn(StandInSettings(build_seconds=0.05)) as coder,
+        CoderStandIn(StandInSettings(build_seconds=0.05, terminal=TerminalSettings(stable_after=0.1))) as coder,
         httpx.AsyncClient(trust_env=False) as http,
         a_gateway(alone.server.url, nats_seed=alone.seed(GATEWAY)) as front,
         a_replica(alone, coder) as one,

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
 
-SETTINGS = StandInSettings(build_seconds=0.02, allow_faults=True)
+SETTINGS = StandInSettings(build_seconds=0.02, allow_faults=True, terminal=TerminalSettings(stable_after=0.25))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.integration.coder.conftest import SETTINGS
 from tests.waiting import eventually, soon
 from websockets import InvalidStatus, connect
 
@@ -151,7 +152,7 @@ async def test_workspaces_are_listed_in_pages(client: httpx.AsyncClient) -> None
     assert (await client.get("/api/v2/workspaces", params={"q": "name:a"})).json()["count"] == 2
 
 
-@pytest.mark.parametrize("coder", [StandInSettings(build_seconds=0.02, wildcard="*.apps.localhost")], indirect=True)
+@pytest.mark.parametrize("coder", [replace(SETTINGS, wildcard="*.apps.localhost")], indirect=True)
 async def test_apps_have_host_names_below_the_wildcard(coder: CoderStandIn, client: httpx.AsyncClient) -> None:
     await create(client, "papi")
     await coder.agent("papi").until("stable")
@@ -162,7 +163,7 @@ async def test_apps_have_host_names_below_the_wildcard(coder: CoderStandIn, clie
 
 
 async def test_a_file_keeps_workspaces_over_a_restart(tmp_path: Path) -> None:
-    settings = StandInSettings(build_seconds=0.02, state=tmp_path / "state.json", folder=tmp_path / "workspaces")
+    settings = replace(SETTINGS, state=tmp_path / "state.json", folder=tmp_path / "workspaces")
     headers = {"Coder-Session-Token": settings.token}
     for state in ("stable", "stopped"):
         async with (
@@ -190,9 +191,7 @@ async def test_a_program_that_crashed_is_unhealthy(coder: CoderStandIn, client: 
 
 
 async def test_programs_end_with_the_stand_in() -> None:
-    async with CoderStandIn(
-        StandInSettings(build_seconds=0.0, program=("sh", "-c", "echo on; sleep 300 & read line"))
-    ) as coder:
+    async with CoderStandIn(replace(SETTINGS, program=("sh", "-c", "echo on; sleep 300 & read line"))) as coder:
         headers = {"Coder-Session-Token": coder.token}
         async with httpx.AsyncClient(base_url=coder.url, headers=headers, trust_env=False) as client:
             await create(client, "papi")

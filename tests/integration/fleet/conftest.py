@@ -5,14 +5,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 from tests.conftest import Connecting
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.real_parts import OWNED
 
 from fleet.running import watching
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import GATEWAY
-from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
+from pallas_demo.coder import CoderStandIn, StandInSettings
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ async def lab(bus: Connecting, nats_url: str, monkeypatch: pytest.MonkeyPatch) -
     gateway = await bus(GATEWAY)
     await declare(gateway, *OWNED)
     async with (
-        CoderStandIn(StandInSettings(build_seconds=0.02, terminal=TerminalSettings(stable_after=0.1))) as coder,
+        CoderStandIn(StandInSettings(build_seconds=0.02, terminal=QUICK)) as coder,
         AsyncExitStack() as stack,
         follow_turns(gateway) as feeds,
     ):

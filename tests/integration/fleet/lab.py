@@ -23,10 +23,15 @@ from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import InputRequired, Principal, Result, TurnRequested
-from pallas_demo.coder import CoderStandIn
+from pallas_demo.coder import CoderStandIn, TerminalSettings
 from pallas_runtime.process import Process
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
+
+EVERYBODY = "peer,user,team,turn,token"
+
+QUICK = TerminalSettings(stable_after=0.1)
+"""Terminals that are sooner stable than AgentAPI's."""
 
 OUTCOME_SECONDS = 30.0
 
@@ -63,9 +68,10 @@ class Lab:
     replicas: list[Replica] = field(default_factory=list[Replica])
 
     async def replica(self, **settings: str) -> Replica:
-        """Run one more replica, until the end of the test. It takes turns."""
+        """Run one more replica, until the end of the test. It takes turns. By default all callers are operators."""
         process = a_process("fleet")
-        given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token} | settings
+        given = {"nats_url": self.nats_url, "coder_url": self.coder.url, "coder_token": self.coder.token}
+        given |= {"fleet_allow": EVERYBODY, "fleet_operators": EVERYBODY} | settings
         environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
         stack = await self.stack.enter_async_context(AsyncExitStack())
         service = await stack.enter_async_context(build(FleetSettings.from_env(environ), process))
@@ -114,9 +120,9 @@ class Lab:
         assert json.loads(result.content[0]["text"]) == result.structured
         return result.structured
 
-    async def error(self, tool: str, **arguments: Any) -> JsonObject:
+    async def error(self, tool: str, principal: Principal = ALICE, **arguments: Any) -> JsonObject:
         """The error of a call: the same in its text and in its metadata, without structured content."""
-        result = await self.result(tool, **arguments)
+        result = await self.result(tool, principal, **arguments)
         assert result.is_error, result.structured
         assert result.structured is None
         [block] = result.content
@@ -146,7 +152,7 @@ class Lab:
 
         async def look() -> bool:
             fleet.forget()  # what Coder said a moment ago
-            return (await fleet.find(name)).status == wanted
+            return (await fleet.find(name, ALICE)).status == wanted
 
         await until(look, OUTCOME_SECONDS)
 
@@ -162,7 +168,7 @@ class Lab:
 
     async def workspace(self, name: str) -> Workspace:
         """The workspace of an agent."""
-        return (await self.any.service.fleet.find(name)).workspace
+        return (await self.any.service.fleet.find(name, ALICE)).workspace
 
     async def history(self, name: str) -> list[JsonObject]:
         """The tasks of an agent, the latest first."""

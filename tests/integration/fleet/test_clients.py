@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 from pydantic import SecretStr
+from tests.integration.fleet.lab import QUICK
 from tests.integration.real_parts import until
 
 from fleet.coder.client import PROMPT, Coder
@@ -15,7 +17,7 @@ from fleet.coder.model import Template, Workspace
 from fleet.reaching.http import Http, Limits
 from fleet.terminal.agent_api import Said, Status, Terminal
 from pallas_contracts.errors import Conflict, NotFound, Rejected, Unavailable
-from pallas_demo.coder import CoderStandIn, Fault, StandInSettings, TerminalSettings
+from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 APPS_HOST = "apps.example"
 
@@ -36,7 +38,8 @@ class _ToTheStandIn(httpx2.AsyncHTTPTransport):
 @asynccontextmanager
 async def a_coder(limits: Limits | None = None, **settings: Any) -> AsyncGenerator[tuple[Coder, CoderStandIn]]:
     """A client and the stand-in that it calls."""
-    async with CoderStandIn(StandInSettings(build_seconds=0.02, **settings)) as stand_in:
+    given: dict[str, Any] = {"build_seconds": 0.02, "terminal": QUICK} | settings
+    async with CoderStandIn(StandInSettings(**given)) as stand_in:
         http = Http(stand_in.url, SecretStr(stand_in.token), limits=limits, transport=_ToTheStandIn(stand_in.url))
         try:
             yield Coder(http), stand_in
@@ -241,7 +244,7 @@ async def test_a_terminal_that_does_not_expect_its_host_name_says_so() -> None:
 
 
 async def test_an_app_at_a_host_of_its_own_is_reached_with_the_token() -> None:
-    anywhere = TerminalSettings(allowed_hosts=("*",))
+    anywhere = replace(QUICK, allowed_hosts=("*",))
     async with a_coder(wildcard=f"*.{APPS_HOST}", terminal=anywhere) as (coder, _):
         terminal = terminal_of(coder, await created(coder))
         assert terminal.url.host.endswith(f".{APPS_HOST}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedded import NatsServer
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.real_parts import OWNED
 from tests.requirements import requirement
 from tests.unit.fleet.socket_server import self_signed, serving
@@ -67,7 +67,7 @@ async def a_lab(**settings: str) -> AsyncGenerator[Lab]:
         broker = NatsServer()
         await asyncio.to_thread(broker.start)
         stack.push_async_callback(asyncio.to_thread, broker.close)
-        coder = await stack.enter_async_context(CoderStandIn(StandInSettings(build_seconds=0.05)))
+        coder = await stack.enter_async_context(CoderStandIn(StandInSettings(build_seconds=0.05, terminal=QUICK)))
         bus = await stack.enter_async_context(connect(broker.url, GATEWAY))
         await declare(bus, *OWNED)
         lab = Lab(bus, await stack.enter_async_context(follow_turns(bus)), broker.url, coder, stack)

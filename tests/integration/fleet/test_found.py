@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.real_parts import until
 from tests.requirements import requirement
 
@@ -111,7 +111,7 @@ async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> Non
 
 
 async def test_an_agent_is_deleted_while_its_workspace_starts(lab: Lab) -> None:
-    async with CoderStandIn(StandInSettings(build_seconds=1.5)) as slow:
+    async with CoderStandIn(StandInSettings(build_seconds=1.5, terminal=QUICK)) as slow:
         slowly = replace(lab, coder=slow, replicas=[])
         replica = await slowly.replica(fleet_create_wait="0")
         await slowly.call("create_agent", name="hasty", project="Setup", spec="x")

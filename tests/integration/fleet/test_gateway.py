@@ -33,9 +33,19 @@ async def test_a_client_uses_the_fleet_and_reads_its_errors(lab: Lab) -> None:
         told = json.loads(content.text)
         assert (refused.meta or {})["pallas/error"] == told
         assert (told["error"], told["details"]["status"]) == ("not_found", 404)
-        missing = await client.call_tool("show_agent", {})
-        assert missing.is_error
-        assert (missing.meta or {})["pallas/error"]["code"] == "invalid_arguments"
+        for given, field, words in (
+            ({}, "agent_name", "agent_name is missing."),
+            ({"agent_name": None}, "agent_name", "agent_name must be of the JSON type string."),
+            ({"agent_name": "papi", "page": "2"}, "page", "page must be of the JSON type integer."),
+            ({"agent_name": "papi", "page": True}, "page", "page must be of the JSON type integer."),
+        ):
+            wrong = await client.call_tool("show_agent_task_history", given)
+            [content] = wrong.content
+            assert isinstance(content, TextContent)
+            told = json.loads(content.text)
+            assert (wrong.is_error, told["error"], told["message"]) == (True, "bad_request", words)
+            assert (told["details"]["status"], told["details"]["field"]) == (400, field)
+        assert await _rpc(front.base, "show_agent", {}) == -32602
         for tool, arguments in (("show_agent", {}), ("show_agent_task_history", {"page": 0})):
             assert await _rpc(front.base, tool, {"agent_name": "nobody", **arguments}) == -32602
         async with httpx.AsyncClient(verify=False, trust_env=False) as http:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.fleet.machine import FleetMachine
 from tests.integration.real_parts import OWNED
 
@@ -33,7 +33,7 @@ async def a_lab(url: str) -> AsyncGenerator[Lab]:
     """A lab with two replicas."""
     async with (
         connect(url, GATEWAY) as bus,
-        CoderStandIn(StandInSettings(build_seconds=0.02)) as coder,
+        CoderStandIn(StandInSettings(build_seconds=0.02, terminal=QUICK)) as coder,
         AsyncExitStack() as stack,
     ):
         await declare(bus, *OWNED)

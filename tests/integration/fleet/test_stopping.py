@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.fleet.lab import Lab, result_of
+from tests.integration.fleet.lab import QUICK, Lab, result_of
 from tests.integration.fleet.test_takeover import claimed_by
 from tests.integration.fleet.test_tools import failure
 from tests.integration.processes import a_service
@@ -76,6 +76,18 @@ async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(
     assert (stopped["task"]["id"], stopped["task"]["status"]) == (task["id"], "stopped")
     assert (lab.coder.agent(name).status, lab.coder.agent(name).escapes) == ("stable", 2)
     assert (await latest(lab, name), await outcome(lab, task)) == (stopped["task"], "cancelled")
+
+
+async def test_one_escape_stops_an_agent_that_agentapi_takes_for_running_two_seconds_longer(lab: Lab) -> None:
+    """With the times of AgentAPI."""
+    async with CoderStandIn(StandInSettings(build_seconds=0.02)) as real:
+        really = replace(lab, coder=real, replicas=[])
+        await really.replica()
+        for text in ("work 60 s", "quiet 60 s"):
+            name, _ = await started(really, text)
+            stopped = await really.call("stop_agent_task", agent_name=name)
+            assert (stopped["task"]["status"], stopped["message"]) == ("stopped", "Task stopped successfully")
+            assert (real.agent(name).status, real.agent(name).escapes) == ("stable", 1)
 
 
 async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,21 +210,24 @@ async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
         assert (await starting)["details"]["status"] in wanted
 
 
-async def test_a_start_that_is_stopped_while_its_prompt_is_typed_has_begun(lab: Lab) -> None:
+async def test_a_start_that_is_stopped_while_its_prompt_is_typed_is_not_answered_as_running(lab: Lab) -> None:
     """The terminal took the prompt, and nobody had recorded it yet."""
     await lab.replica()
     name, before = await started(lab, "work 60 s")
     await lab.call("stop_agent_task", agent_name=name)
     heard = entry_of(lab, name).heard
     await lab.coder.fault(Fault(mode="lose_answer", delay=30.0, times=1))
-    starting = asyncio.create_task(lab.call("start_agent_task", agent_name=name, task_description="work 60 s"))
+    starting = asyncio.create_task(lab.error("start_agent_task", agent_name=name, task_description="work 60 s"))
 
     async def typed() -> bool:
         return lab.coder.agent(name).prompts[2:] == ["work 60 s"]
 
     await until(typed)
     stopped = await lab.call("stop_agent_task", agent_name=name)
-    assert (await starting)["task"]["id"] == stopped["task"]["id"] != before["id"]
+    refused = await starting
+    assert failure(refused) == ("conflict", 409)
+    assert refused["message"].startswith("The task was stopped after its prompt was typed")
+    assert refused["details"]["task_id"] == stopped["task"]["id"] != before["id"]
     assert await latest(lab, name) == stopped["task"]  # with the time at which it was typed
     said = await (await terminal_of(lab, name)).messages()
     prompts = [it.id for it in said if it.role == "user"]
@@ -330,7 +345,7 @@ async def test_a_stop_whose_replica_is_killed_is_carried_out(lab: Lab, tmp_path:
 
 
 async def test_an_agent_whose_workspace_starts_is_stopped_as_soon_as_it_can_be(lab: Lab) -> None:
-    async with CoderStandIn(StandInSettings(build_seconds=0.7)) as slow:
+    async with CoderStandIn(StandInSettings(build_seconds=0.7, terminal=QUICK)) as slow:
         slowly = replace(lab, coder=slow, replicas=[])
         await slowly.replica(fleet_create_wait="0")
         await slowly.call("create_agent", name="hasty", project="Setup", spec="work 60 s")

@@ -158,7 +158,7 @@ async def test_arguments_that_cannot_be_are_refused_by_every_tool(lab: Lab) -> N
         ({"spec": "a\x1bb"}, "control character U+001B"),
         ({}, "full: it has 1 agents"),
     ):
-        error = await lab.error("create_agent", **new | faults)
+        error = await lab.error("create_agent", ALICE, **new | faults)
         assert failure(error) == BAD, error
         assert text in error["message"]
     for tool in ("show_agent", "show_agent_task_history", "delete_agent", "stop_agent_task"):
@@ -298,7 +298,7 @@ async def test_what_another_replica_does_is_seen_at_once(lab: Lab) -> None:
         return {each.status for each in await two.service.fleet.all()} == {status}
 
     for replica in (one, two):
-        assert (await replica.service.fleet.find(name)).status == "busy"
+        assert (await replica.service.fleet.find(name, ALICE)).status == "busy"
     await lab.call("stop_agent_task", agent_name=name)
     await until(lambda: sees("idle"))
     await lab.call("delete_agent", agent_name=name)

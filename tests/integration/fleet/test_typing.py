@@ -1,19 +1,22 @@
 """Each prompt is typed once: also if its answer is lost or late, and if the process dies that typed it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
-from tests.integration.fleet.lab import Lab, result_of
+from tests.integration.fleet.lab import QUICK, Lab, result_of
 from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.waiting import soon
 
-from fleet.running import typing
+from fleet.running import typing, watching
 from fleet.storing.agents import Agents
-from fleet.terminal.agent_api import Terminal
+from fleet.terminal.agent_api import Said, Terminal
 from pallas_contracts.fleet import FleetAgent
-from pallas_demo.coder import Fault
+from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 TEXT = "work 0.3 s"
 
@@ -70,13 +73,85 @@ async def test_a_prompt_that_did_not_get_through_is_typed_again(lab: Lab, monkey
     await typed_once(lab, name)
 
 
+SILENT = """
+import os, sys, time, tty
+os.makedirs(".demo-agent", exist_ok=True)
+tty.setraw(0)
+os.write(1, b"> ")
+while True:
+    line = b""
+    while not line.endswith(b"\\r"):
+        line += os.read(0, 1)
+        if sys.argv[1] == "echo" and line[-1:] != b"\\r":
+            os.write(1, line[-1:])
+    if line.strip():
+        with open(".demo-agent/prompts", "ab") as prompts:
+            prompts.write(line.strip() + b"\\n")
+        silent, _, answer = line.strip().decode().partition(" ")
+        time.sleep(float(silent))
+        if answer:
+            os.write(1, b"\\r\\n" + answer.encode() + b"\\r\\n> ")
+"""
+"""An agent that shows nothing for the seconds with which a prompt begins, and then says the rest of it."""
+
+
+@pytest.mark.parametrize("echo", ["echo", "silent"])
+async def test_a_prompt_whose_agent_shows_nothing_for_long_is_typed_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, echo: str
+) -> None:
+    """AgentAPI has typed it, says that it failed, and keeps no message of it."""
+    monkeypatch.setattr(typing, "_QUIET_SECONDS", 0.2)
+    async with a_silent_coder(lab, echo) as silent:
+        name = await silent.create(spec="0 ready")
+        started = await silent.call("start_agent_task", agent_name=name, task_description="1.5 done")
+        assert started["task"]["status"] == "running"
+        assert [it.text for it in await said(silent, name) if it.role == "user"] == ["0 ready"]
+        await silent.idle(name)
+        rows = [(row["summary"], row["status"]) for row in await silent.history(name)]
+        assert rows == [("1.5 done", "completed"), ("0 ready", "completed")]
+        assert silent.coder.agent(name).prompts == ["0 ready", "1.5 done"]
+
+
+async def test_a_prompt_that_perhaps_nobody_got_is_neither_typed_again_nor_called_completed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typing, "_QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(watching, "_UNNOTICED_SECONDS", 0.5)
+    async with a_silent_coder(lab, "silent") as silent:
+        name = await silent.create(spec="0 ready")
+        await silent.call("start_agent_task", agent_name=name, task_description="600")
+        await silent.idle(name)
+        assert (await silent.history(name))[0]["status"] == "failed"
+        assert silent.coder.agent(name).prompts == ["0 ready", "600"]
+
+
+@asynccontextmanager
+async def a_silent_coder(lab: Lab, echo: str) -> AsyncGenerator[Lab]:
+    """A Coder whose agents are `SILENT`, and whose AgentAPI is not as patient as it is."""
+    terminal = replace(QUICK, echo_timeout=0.3, start_timeout=0.6, enter_again=0.4)
+    program = (sys.executable, "-c", SILENT, echo)
+    async with CoderStandIn(StandInSettings(build_seconds=0.02, program=program, terminal=terminal)) as coder:
+        silent = replace(lab, coder=coder, replicas=[])
+        await silent.replica()
+        yield silent
+
+
+async def said(lab: Lab, name: str) -> list[Said]:
+    """The conversation of an agent."""
+    terminal = lab.any.coder.terminal(await lab.workspace(name))
+    assert terminal is not None
+    return await terminal.messages()
+
+
 async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await lab.replica()
     name = await lab.create()
     typed, type_once = asyncio.Event(), typing.type_once
 
-    async def stuck(terminal_of: Callable[[], Awaitable[Terminal]], text: str, after: int, *, again: bool) -> int:
-        found = await type_once(terminal_of, text, after, again=again)
+    async def stuck(
+        terminal_of: Callable[[], Awaitable[Terminal]], text: str, before: typing.Before, *, again: bool
+    ) -> int | None:
+        found = await type_once(terminal_of, text, before, again=again)
         if not typed.is_set():
             typed.set()
             await asyncio.get_running_loop().create_future()

@@ -46,6 +46,6 @@ async def test_the_stand_in_runs_the_program_with_the_variables_that_are_passed(
     specs = {spec.name: spec for spec in fleet_specs(plan, behind=())}
     launch = await specs["coder"].prepare()
     assert launch.command[:4] == (sys.executable, "-P", "-m", "pallas_demo.coder")
-    assert launch.command[-6:] == ("--program", SHELL, "--stable-after", "2.0", "--pass", "A_KEY")
+    assert launch.command[-4:] == ("--program", SHELL, "--pass", "A_KEY")
     assert launch.env["A_KEY"] == "sesame"
     assert "A_KEY" not in (await specs["fleet"].prepare()).env

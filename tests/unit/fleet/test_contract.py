@@ -16,7 +16,7 @@ from pallas_contracts.turns import Principal
 
 CONTRACT = tools()
 AGENT = make_agent(Handlers.__new__(Handlers), extras=False)
-DEFINITION = fleet_definition(AGENT, None)
+DEFINITION = fleet_definition(AGENT, Allow(types=("user",)))
 
 
 def outline(schema: JsonObject) -> Any:
@@ -124,8 +124,8 @@ def test_tasks_are_turns_that_nobody_may_make() -> None:
 
 
 def test_who_may_use_the_fleet() -> None:
-    assert callers_of(()) is None
-    allowed = callers_of(("user", "team:t1", "token:k1"))
+    assert callers_of("X", ()) == Allow()
+    allowed = callers_of("X", ("user", "team:t1", "token:k1"))
     assert allowed == Allow(types=("user",), teams=("t1",), tokens=("k1",))
     definition = fleet_definition(AGENT, allowed)
     assert definition.allows(Principal(type="team", id="t1"))
@@ -134,5 +134,5 @@ def test_who_may_use_the_fleet() -> None:
 
 @pytest.mark.parametrize("name", ["users", "team:", "user:u1", "peer:x"])
 def test_a_caller_that_cannot_be_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(Rejected, match=r"PALLAS_FLEET_ALLOW"):
-        callers_of((name,))
+    with pytest.raises(Rejected, match=r"^PALLAS_FLEET_ALLOW: "):
+        callers_of("PALLAS_FLEET_ALLOW", (name,))

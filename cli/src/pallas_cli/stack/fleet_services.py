@@ -15,6 +15,9 @@ from pallas_cli.stack.ports import LOOPBACK
 from pallas_cli.stack.service_spec import TOOLS, service
 
 _NAME = "PALLAS_CODER_TOKEN"
+_ALLOW = "PALLAS_FLEET_ALLOW"
+_EVERYBODY = "peer,user,team,turn,token"
+"""Who may use the fleet of this machine's user, each only the agents that they have made."""
 
 
 def fleet_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
@@ -22,7 +25,9 @@ def fleet_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
 
     async def variables() -> Mapping[str, str]:
         given = {name: os.environ[name] for name in (_NAME, f"{_NAME}_FILE") if name in os.environ}
-        return {"PALLAS_CODER_URL": plan.fleet.coder_url} | (_kept_token(plan) if plan.fleet.coder_port else given)
+        allowed = {_ALLOW: os.environ.get(_ALLOW) or _EVERYBODY}
+        token = _kept_token(plan) if plan.fleet.coder_port else given
+        return {"PALLAS_CODER_URL": plan.fleet.coder_url} | allowed | token
 
     needs = frozenset(behind)
     fleet = service(plan, "fleet", variables, port=plan.fleet.port, needs=needs)

@@ -12,8 +12,6 @@ from pathlib import Path
 from pallas_cli.refused import WrongUsage
 
 LOCAL, PROGRAM, PASS = "PALLAS_FLEET_LOCAL", "PALLAS_FLEET_PROGRAM", "PALLAS_FLEET_PASS"
-_STABLE_SECONDS = 2.0
-"""How long the screen of a program is still when it waits, as AgentAPI has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class LocalFleet:
         if not self.command:
             return ()
         passed = [part for name in self.passed for part in ("--pass", name)]
-        return "--program", shlex.join(self.command), "--stable-after", str(_STABLE_SECONDS), *passed
+        return "--program", shlex.join(self.command), *passed
 
 
 def local_fleet(environ: Mapping[str, str]) -> LocalFleet | None:

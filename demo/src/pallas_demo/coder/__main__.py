@@ -12,7 +12,7 @@ from typing import get_args
 from pallas_demo.coder import DEMO_AGENT, CoderStandIn, StandInSettings, TerminalSettings
 from pallas_demo.coder.agentapi import agent_api
 from pallas_demo.coder.listener import Listener
-from pallas_demo.coder.settings import Generation
+from pallas_demo.coder.settings import Generation, Lifecycle
 from pallas_demo.coder.terminal import Terminal
 
 DEFAULT_PORT = 7080
@@ -59,12 +59,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, help="folder of the workspaces' folders (default: a temporary one)")
     parser.add_argument("--resume", action="store_true", help="start workspaces that were on when it ended")
     parser.add_argument("--generation", choices=get_args(Generation.__value__), default="both", help="of Coder's tasks")
+    parser.add_argument("--release", type=int, default=29, help="of Coder 2 (default: %(default)s)")
+    parser.add_argument(
+        "--lifecycle", choices=get_args(Lifecycle.__value__), default="ready", help="of startup scripts"
+    )
+    parser.add_argument("--no-cancel", action="store_true", help="builds may not be cancelled")
     parser.add_argument("--program", help="command to run in workspaces (default: the demo agent)")
     parser.add_argument(
         "--pass", dest="passed", action="append", default=[], help="environment variable for the program"
     )
     parser.add_argument("--build-seconds", type=float, default=0.3, help="time of a build (default: %(default)s)")
-    parser.add_argument("--stable-after", type=float, default=0.25, help="seconds until a quiet screen is stable")
+    parser.add_argument("--stable-after", type=float, default=2.0, help="seconds until a quiet screen is stable")
     parser.add_argument("--no-sandbox", action="store_true", help="run programs without bubblewrap")
     parser.add_argument("--allow-faults", action="store_true", help="serve the fault switches of tests")
     parser.add_argument("--agentapi", metavar="COMMAND", help="serve AgentAPI alone, for one command in this folder")
@@ -78,6 +83,9 @@ def main() -> None:
         token=os.environ.get(VARIABLE) or secrets.token_hex(16),
         port=given.port,
         generation=given.generation,
+        release=given.release,
+        lifecycle=given.lifecycle,
+        cancels=not given.no_cancel,
         program=tuple(shlex.split(given.program)) if given.program else DEMO_AGENT,
         environment={name: os.environ[name] for name in given.passed if name in os.environ},
         build_seconds=given.build_seconds,

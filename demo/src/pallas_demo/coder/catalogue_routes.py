@@ -53,7 +53,7 @@ class Catalogue:
         ]
 
     async def build_info(self, request: Request) -> Response:
-        return JSONResponse(views.build_info(self.all.world, self.url()))
+        return JSONResponse(views.build_info(self.all.world, self.url(), self.settings.release))
 
     async def host(self, request: Request) -> Response:
         return JSONResponse({"host": self.settings.wildcard})
@@ -100,7 +100,8 @@ class Catalogue:
         return JSONResponse(fields | {"name": found.name, "created_at": views.EPOCH, "job": job})
 
     async def parameters(self, request: Request) -> Response:
-        return JSONResponse([views.parameter(one) for one in self._version(request).parameters])
+        shown = self.all.parameters(self._version(request))
+        return JSONResponse([views.parameter(one) for one in shown])
 
     async def presets(self, request: Request) -> Response:
         return JSONResponse(views.presets(self._version(request), self.settings.lower_presets))

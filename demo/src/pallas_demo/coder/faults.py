@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-type Mode = Literal["none", "refuse", "hang", "reset", "bad_gateway", "html", "expired", "lose_answer"]
+type Mode = Literal["none", "refuse", "hang", "reset", "bad_gateway", "html", "expired", "too_many", "lose_answer"]
 
 SIGNED_OUT = "You are signed out or your session has expired. Please sign in again to continue."
 _PAGE = "<!DOCTYPE html><html><head><title>{0}</title></head><body><h1>{0}</h1></body></html>"
@@ -17,6 +17,9 @@ _ANSWERS: dict[str, Response] = {
     "bad_gateway": HTMLResponse(_PAGE.format("502 Bad Gateway"), 502),
     "html": HTMLResponse(_PAGE.format("Sign in"), 200),
     "expired": JSONResponse({"message": SIGNED_OUT, "detail": "API key has expired."}, 401),
+    "too_many": JSONResponse(
+        {"message": "You've been rate limited for sending more than 512 requests in 1m0s."}, 429, {"Retry-After": "1"}
+    ),
 }
 
 

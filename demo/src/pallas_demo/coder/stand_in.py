@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pallas_demo.coder.agent_routes import Agents
 from pallas_demo.coder.answers import Refusal, no_route, refused
 from pallas_demo.coder.catalogue_routes import Catalogue
+from pallas_demo.coder.chat_routes import Chats
 from pallas_demo.coder.faults import SIGNED_OUT, Fault, Faults
 from pallas_demo.coder.listener import Listener
 from pallas_demo.coder.proxy import Proxy, signed_in
@@ -179,6 +180,8 @@ class CoderStandIn:
         routes.append(Mount("/workspaceagents", routes=Agents(self.workspaces).routes()))
         if generation in ("both", "v2"):
             routes += Tasks(api, old=False).routes()
+        if generation == "chats":
+            routes += Chats(self.workspaces).routes()
         found: list[BaseRoute] = [Mount("/api/v2", routes=routes)]
         if generation in ("both", "experimental"):
             found.append(Mount("/api/experimental", routes=Tasks(api, old=True).routes()))

@@ -103,8 +103,9 @@ class Tasks:
         if len(wanted.display_name.strip()) > 64:
             raise Refusal(400, "Display name must be 64 characters or less.")
         name = wanted.name or f"task-{secrets.token_hex(4)}"
-        given = {SPEC: wanted.input or wanted.prompt}
-        workspace = self.api.make(name, base, wanted.template_version_id, wanted.template_version_preset_id, given)
+        prompt = wanted.input or wanted.prompt
+        version, preset = wanted.template_version_id, wanted.template_version_preset_id
+        workspace = self.api.make(name, base, version, preset, {SPEC: prompt}, prompt)
         workspace.title = wanted.display_name.strip()
         return JSONResponse(self.show(workspace), 201)
 
@@ -125,7 +126,7 @@ class Tasks:
         if views.task_status(workspace, self.api.all.agent(workspace)) != "paused":
             hint = "Please stop the task's workspace before updating the input."
             raise Refusal(409, "Unable to update task input, task must be paused.", hint)
-        workspace.build.parameters[SPEC] = text
+        workspace.build.parameters[SPEC] = workspace.prompt = text
         workspace.prompted = False
         self.api.all.touch()
         return Response(status_code=204)

@@ -23,8 +23,8 @@ type Event = tuple[str, dict[str, object]]
 _FRAME = 0.025
 _READ = 16384
 _MARK = re.compile(rb"\x1b\]133;([AC])")
-"""Semantic prompts (OSC 133): A before a prompt, C before output. A program that has them tells when it is busy; of
-others AgentAPI can only tell whether their screen moves."""
+"""Semantic prompts (OSC 133): A before a prompt, C before output. A program that has them is busy also when it pauses;
+of others AgentAPI can only tell whether their screen moves."""
 _OPEN_TTY = 'tty=$1; shift; exec "$@" 0<>"$tty" 1>&0 2>&0'
 """The leader of a session that opens a terminal gets it as its controlling terminal."""
 
@@ -118,11 +118,11 @@ class Terminal:
             self._turn("running")
             self._wrote.clear()  # a program may show only the beginning of a long text, while the rest is typed
             await self.press(f"\x1b[200~{text}\x1b[201~" if self._screen.takes_pastes else text)
-            await self._quiet()
+            with suppress(TimeoutError):
+                await self._quiet(self.settings.echo_timeout)
             begun = self._begun
             self._wrote.clear()
-            await self.press("\r")
-            await self._quiet(lambda: not self._marked or self._begun > begun)
+            await self._enter(lambda: not self._marked or self._begun > begun)
             self._before, self._typed = before, text
             self._say("user", text)
 
@@ -171,19 +171,31 @@ class Terminal:
             self._after(_FRAME, self._look)
             self._after(self.settings.stable_after, self._settled)
 
-    async def _quiet(self, enough: Callable[[], bool] = lambda: True) -> None:
-        """Wait until the program wrote something since `_wrote` was cleared, and enough, and then paused."""
+    async def _enter(self, enough: Callable[[], bool]) -> None:
+        """Press Enter, and again while the program shows nothing. Raises Refused: then no message is kept."""
         try:
             async with asyncio.timeout(self.settings.start_timeout):
-                await self._wrote.wait()
-                while not enough() and self.exit_code is None:
-                    self._wrote.clear()
-                    await self._wrote.wait()
-                while self._wrote.is_set() and self.exit_code is None:
-                    self._wrote.clear()
-                    await asyncio.sleep(self.settings.quiet_after)
+                while True:
+                    await self.press("\r")
+                    with suppress(TimeoutError):
+                        return await self._quiet(self.settings.enter_again, enough)
         except TimeoutError:
-            raise Refused("failed to wait for processing to start") from None
+            raise Refused("failed to wait for processing to start: timeout waiting for condition") from None
+
+    async def _quiet(self, seconds: float, enough: Callable[[], bool] = lambda: True) -> None:
+        """Wait until the program wrote something since `_wrote` was cleared, and enough, and then paused.
+
+        Raises:
+            TimeoutError: it did not, within `seconds`.
+        """
+        async with asyncio.timeout(seconds):
+            await self._wrote.wait()
+            while not enough() and self.exit_code is None:
+                self._wrote.clear()
+                await self._wrote.wait()
+            while self._wrote.is_set() and self.exit_code is None:
+                self._wrote.clear()
+                await asyncio.sleep(self.settings.quiet_after)
 
     def _read(self) -> bool:
         """Show what the program wrote. False if there is no more."""
@@ -199,8 +211,7 @@ class Terminal:
         for mark in _MARK.findall(read):
             self._marked, self._busy = True, mark == b"C"
             self._begun += self._busy
-        if self._busy:
-            self._turn("running")  # also if it only paused
+        self._turn("running")  # and stays so while it is busy, also if it only pauses
         self._wrote.set()
         if self._look not in self._timers:
             self._after(_FRAME, self._look)

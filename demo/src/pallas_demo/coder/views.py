@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pallas_demo.coder.settings import StandInSettings
 from pallas_demo.coder.world import (
     APP,
     ORGANISATION,
@@ -22,7 +23,12 @@ type Json = dict[str, Any]
 EPOCH = "2025-09-12T15:25:58.408615Z"
 NIL = "00000000-0000-0000-0000-000000000000"
 AVATAR = "https://example.com/avatar.png"
-VERSION = "v2.29.0+pallas-demo-stand-in"
+NO_PARAMETER = 30
+"""The release since which Coder gives prompts to tasks only."""
+
+NO_TASKS = 37
+"""The release since which it has chats in place of tasks."""
+
 _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
@@ -44,12 +50,17 @@ def user() -> Json:
     }  # fmt: skip
 
 
-def build_info(world: World, url: str) -> Json:
+def version_of(release: int) -> str:
+    """The version of a release of Coder 2."""
+    return f"v2.{release}.0+pallas-demo-stand-in"
+
+
+def build_info(world: World, url: str, release: int) -> Json:
     """What `/buildinfo` says."""
     return {
-        "version": VERSION, "dashboard_url": url, "external_url": "https://example.com/not-coder", "telemetry": False,
-        "deployment_id": world.deployment, "agent_api_version": "1.0", "provisioner_api_version": "1.11",
-        "upgrade_message": "", "workspace_proxy": False, "webpush_public_key": "",
+        "version": version_of(release), "dashboard_url": url, "external_url": "https://example.com/not-coder",
+        "telemetry": False, "deployment_id": world.deployment, "agent_api_version": "1.0",
+        "provisioner_api_version": "1.11", "upgrade_message": "", "workspace_proxy": False, "webpush_public_key": "",
     }  # fmt: skip
 
 
@@ -99,7 +110,7 @@ def _spelt(found: Json, lower: bool) -> Json:
     return {"id" if name == "ID" else name[0].lower() + name[1:]: found[name] for name in found} if lower else found
 
 
-def build(workspace: Workspace, one: Build, agent: Json | None) -> Json:
+def build(workspace: Workspace, one: Build, agent: Json | None, release: int) -> Json:
     """A build; `agent` is the workspace agent if the build has one that is on."""
     job = derived(one.id, "job")
     times = {name: value for name in ("started_at", "completed_at") if (value := getattr(one, name))}
@@ -127,9 +138,9 @@ def build(workspace: Workspace, one: Build, agent: Json | None) -> Json:
         "matched_provisioners": {"count": 1, "available": 1, "most_recently_seen": one.created_at},
     }  # fmt: skip
     if one.status == "succeeded":
-        ai = workspace.template.ai and one.transition == "start"
+        ai = workspace.template.ai and one.transition == "start" and release < NO_TASKS
         found |= {"has_ai_task": ai, "has_external_agent": False}
-        if ai:
+        if ai and release < NO_PARAMETER:
             found["ai_task_sidebar_app_id"] = derived(one.id, APP)
         if one.transition == "start":
             found["resources"] = [_resource(one, "docker_container", "workspace", [agent] if agent else [])]
@@ -145,7 +156,9 @@ def _resource(one: Build, kind: str, name: str, agents: list[Json] | None = None
     return found if agents is None else found | {"agents": agents}
 
 
-def agent(workspace: Workspace, *, ready_at: str, health: str, subdomain: str, lag: float) -> Json:
+def agent(
+    workspace: Workspace, settings: StandInSettings, *, ready_at: str, health: str, subdomain: str, lag: float
+) -> Json:
     """The workspace agent of a start build. `ready_at` is empty until its program waits for input."""
     one = workspace.build
     id_, sources = workspace.agent, derived(workspace.agent, "log")
@@ -153,11 +166,13 @@ def agent(workspace: Workspace, *, ready_at: str, health: str, subdomain: str, l
     times |= {"started_at": one.completed_at} | ({"ready_at": ready_at} if ready_at else {})
     return times | {
         "id": id_, "parent_id": None, "created_at": one.completed_at, "updated_at": ready_at or one.completed_at,
-        "status": "connected", "lifecycle_state": "ready" if ready_at else "starting", "name": "main",
+        "status": "connected", "lifecycle_state": settings.lifecycle if ready_at else "starting", "name": "main",
         "resource_id": derived(one.id, "workspace"), "architecture": "amd64", "operating_system": "linux",
         "environment_variables": {"CODER_URL": "***CODER_HOSTNAME_REDACTED***"}, "logs_length": 0,
-        "logs_overflowed": False, "version": VERSION, "api_version": "2.6", "connection_timeout_seconds": 120,
-        "apps": apps(workspace, health, subdomain, lag), "subsystems": [], "health": {"healthy": True},
+        "logs_overflowed": False, "version": version_of(settings.release), "api_version": "2.6",
+        "connection_timeout_seconds": 120,
+        "apps": [] if settings.generation == "chats" else apps(workspace, health, subdomain, lag),
+        "subsystems": [], "health": {"healthy": True},
         "latency": {"Coder Embedded Relay": {"preferred": True, "latency_ms": 0.5}},
         "troubleshooting_url": "https://coder.com/docs/admin/templates/troubleshooting",
         "display_apps": ["port_forwarding_helper", "web_terminal"], "startup_script_behavior": "blocking",
@@ -199,7 +214,7 @@ def app_status(workspace: Workspace, one: AppStatus) -> Json:
     return one.model_dump() | ids
 
 
-def workspace(one: Workspace, agent: Json | None, lag: float, *, with_task: bool) -> Json:
+def workspace(one: Workspace, agent: Json | None, lag: float, release: int, *, with_task: bool) -> Json:
     """A workspace."""
     last, base = one.status_now(lag), one.template
     found: Json = {
@@ -208,7 +223,7 @@ def workspace(one: Workspace, agent: Json | None, lag: float, *, with_task: bool
         "organization_name": "coder", "template_id": base.id, "template_name": base.name,
         "template_display_name": base.title, "template_icon": "", "template_allow_user_cancel_workspace_jobs": False,
         "template_active_version_id": base.version, "template_require_active_version": False,
-        "template_use_classic_parameter_flow": False, "latest_build": build(one, one.build, agent),
+        "template_use_classic_parameter_flow": False, "latest_build": build(one, one.build, agent, release),
         "latest_app_status": app_status(one, last) if last else None, "outdated": one.build.version != base.version,
         "name": one.name, "last_used_at": one.created_at, "deleting_at": None, "dormant_at": None,
         "health": {"healthy": True, "failing_agents": []}, "automatic_updates": "never", "allow_renames": False,

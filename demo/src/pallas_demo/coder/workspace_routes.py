@@ -97,7 +97,9 @@ class Api:
     def show(self, workspace: Workspace) -> Json:
         """A workspace as it is now."""
         with_task = self.settings.generation in ("v2", "both")
-        return views.workspace(workspace, self.all.agent(workspace), self.all.lag, with_task=with_task)
+        return views.workspace(
+            workspace, self.all.agent(workspace), self.all.lag, self.settings.release, with_task=with_task
+        )
 
     async def create(self, request: Request) -> Response:
         known_user(request)
@@ -115,12 +117,14 @@ class Api:
         )
         return JSONResponse(self.show(workspace), 201)
 
-    def make(self, name: str, base: Template, version: str, preset: str, given: dict[str, str]) -> Workspace:
-        """Make a workspace and begin to build it. Raises Refusal."""
+    def make(
+        self, name: str, base: Template, version: str, preset: str, given: dict[str, str], prompt: str = ""
+    ) -> Workspace:
+        """Make a workspace, with the prompt of its task, and begin to build it. Raises Refusal."""
         if self.all.world.named(name):
             text = "This value is already in use and should be unique."
             raise Refusal(409, f'Workspace "{name}" already exists.', name=text)
-        workspace = Workspace(name=name, template=base)
+        workspace = Workspace(name=name, template=base, prompt=prompt)
         build = self.new_build(workspace, "start", version or base.version, preset, given)
         self.all.start(workspace, build)
         return workspace
@@ -137,7 +141,9 @@ class Api:
             raise Refusal(400, "Preset not found.", template_version_preset_id="not found")
         taken = workspace.builds[-1].parameters if workspace.builds else {}
         taken = taken | (chosen.parameters if chosen else {}) | given
-        for one in base.parameters:
+        known = {one.name: one for one in self.all.parameters(base)}
+        taken = {name: value for name, value in taken.items() if name in known}  # others are dropped without a word
+        for one in known.values():
             if one.options and taken.get(one.name, one.options[0]) not in one.options:
                 detail = f'parameter value "{taken[one.name]}" must be one of {one.options}'
                 raise Refusal(400, "Unable to validate parameters", **{one.name: detail})
@@ -219,7 +225,9 @@ class Api:
         return JSONResponse([self._build(workspace, one) for one in newest[offset : offset + limit]])
 
     def _build(self, workspace: Workspace, one: Build) -> Json:
-        return views.build(workspace, one, self.all.agent(workspace) if one is workspace.build else None)
+        return views.build(
+            workspace, one, self.all.agent(workspace) if one is workspace.build else None, self.settings.release
+        )
 
     async def create_build(self, request: Request) -> Response:
         workspace = self.found(request)
@@ -230,7 +238,7 @@ class Api:
         build = self.new_build(workspace, wanted.transition, version, wanted.template_version_preset_id, values(wanted))
         build.orphan = wanted.orphan
         self.all.start(workspace, build)
-        return JSONResponse(views.build(workspace, build, None), 201)
+        return JSONResponse(views.build(workspace, build, None, self.settings.release), 201)
 
     def _of_build(self, request: Request) -> tuple[Workspace, Build]:
         id_ = uuid_of(request.path_params["build"])
@@ -257,6 +265,8 @@ class Api:
             raise Refusal(412, "Job is not in the expected state.")
         if not build.active:
             raise Refusal(400, "Job has already completed!")
+        if not self.settings.cancels:
+            raise Refusal(403, "User is not allowed to cancel workspace builds. Owner role is required.")
         build.status, build.completed_at = "canceled", now()
         self.all.touch()
         return JSONResponse({"message": "Job has been marked as canceled..."})

@@ -12,8 +12,19 @@ from starlette.types import ASGIApp
 from pallas_demo.coder.agentapi import agent_api
 from pallas_demo.coder.settings import StandInSettings
 from pallas_demo.coder.terminal import Terminal, now
-from pallas_demo.coder.views import Json, agent
-from pallas_demo.coder.world import APP, USER_NAME, AppStatus, Build, State, Workspace, World
+from pallas_demo.coder.views import NO_PARAMETER, Json, agent
+from pallas_demo.coder.world import (
+    APP,
+    SPEC,
+    USER_NAME,
+    AppStatus,
+    Build,
+    Parameter,
+    State,
+    Template,
+    Workspace,
+    World,
+)
 
 _STATES: dict[str, State] = {"running": "working", "stable": "idle"}
 _REPORTS = 200
@@ -64,6 +75,10 @@ class Workspaces:
         """The folder of a workspace."""
         return self._folder / workspace.id
 
+    def parameters(self, template: Template) -> list[Parameter]:
+        """The parameters of a template."""
+        return [one for one in template.parameters if one.name != SPEC or self.settings.release < NO_PARAMETER]
+
     def start(self, workspace: Workspace, build: Build) -> None:
         """Add a build and begin its job."""
         workspace.builds.append(build)
@@ -95,7 +110,12 @@ class Workspaces:
         ready_at = running.ready_at if running else workspace.build.completed_at
         name = f"{APP}--main--{workspace.name}--{USER_NAME}" if self.settings.wildcard else ""
         return agent(
-            workspace, ready_at=ready_at, health=running.health if running else "", subdomain=name, lag=self.lag
+            workspace,
+            self.settings,
+            ready_at=ready_at,
+            health=running.health if running else "",
+            subdomain=name,
+            lag=self.lag,
         )
 
     async def close(self) -> None:

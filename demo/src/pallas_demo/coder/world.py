@@ -119,6 +119,7 @@ class Workspace(BaseModel):
     token: str = Field(default_factory=lambda: str(uuid4()))
     created_at: str = Field(default_factory=now)
     title: str = ""
+    prompt: str = ""  # of its task
     prompted: bool = False  # whether the spec was typed
 
     @property
@@ -154,7 +155,8 @@ class Workspace(BaseModel):
     @property
     def spec(self) -> str:
         """The first prompt."""
-        return next((build.parameters[SPEC] for build in reversed(self.builds) if SPEC in build.parameters), "")
+        given = (build.parameters[SPEC] for build in reversed(self.builds) if SPEC in build.parameters)
+        return self.prompt or next(given, "")
 
     def status_now(self, lag: float = 0.0) -> AppStatus | None:
         """The last report that is older than a lag in seconds."""
@@ -163,11 +165,23 @@ class Workspace(BaseModel):
         return max(old, key=lambda status: status.created_at, default=None)
 
 
+class Chat(BaseModel):
+    """A chat of Coder's own agent, which works in a workspace."""
+
+    id: str = Field(default_factory=lambda: str(uuid4()))
+    workspace: str
+    title: str = ""
+    labels: dict[str, str] = {}
+    archived: bool = False
+    created_at: str = Field(default_factory=now)
+
+
 class World(BaseModel):
     """All of it."""
 
     deployment: str = Field(default_factory=lambda: str(uuid4()))
     workspaces: dict[str, Workspace] = {}
+    chats: dict[str, Chat] = {}
     interrupted: list[str] = Field(default=[], exclude=True)  # workspaces that were on when the stand-in ended
 
     @classmethod

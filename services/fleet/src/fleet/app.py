@@ -19,6 +19,7 @@ from fleet.handlers.stop_task import StopAgent
 from fleet.handlers.transcript import Transcript
 from fleet.handlers.wait_task import WaitTask
 from fleet.metrics import make_metrics
+from fleet.owners import Owners
 from fleet.reaching.http import Http
 from fleet.running.finding import FindTask
 from fleet.running.lost import WatchWorkers
@@ -94,11 +95,9 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
     Raises:
         Rejected: a setting is invalid.
     """
-    access, allow, names = (
-        Access.of(settings),
-        callers_of(settings.fleet_allow),
-        metadata_names(settings.fleet_metadata),
-    )
+    access, names = Access.of(settings), metadata_names(settings.fleet_metadata)
+    allow = callers_of("PALLAS_FLEET_ALLOW", settings.fleet_allow)
+    owners = Owners(callers_of("PALLAS_FLEET_OPERATORS", settings.fleet_operators))
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         metrics = make_metrics(process.probes.metrics)
@@ -125,7 +124,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         process.probes.checks[STORED] = leaders.missing
         agents, tasks = Agents(bus, table), Tasks(bus)
         snapshots = Snapshots(coder, executor.presence_changed.set)
-        fleet = Fleet(snapshots, Terminals(coder), agents, frozenset(settings.fleet_apps), settings.fleet_prefix)
+        fleet = Fleet(snapshots, Terminals(coder), agents, owners, settings.fleet_apps, settings.fleet_prefix)
         table.on_change(fleet.changed)
         metrics.watch(lambda status: sum(n for known, n in fleet.counted.items() if known == status))
         ending = Ending(agents, tasks)

@@ -22,7 +22,10 @@ class FleetSettings(Settings):
         10.0, ge=0, le=50, description="seconds that create_agent waits for the workspace to be provisioned"
     )
     fleet_allow: Names = Field(
-        (), description="who may use it: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: all"
+        (), description="who may use it: `user`, `team`, `turn`, `token`, `peer`, `team:ID`, `token:ID`; empty: nobody"
+    )
+    fleet_operators: Names = Field(
+        (), description="who may use the agents of all owners, in the words of `PALLAS_FLEET_ALLOW`, in which they are"
     )
     fleet_ai_tokens: Names = Field((), description="ids of tokens whose holders are programs (source `ai_controller`)")
     fleet_metadata: Names = Field(

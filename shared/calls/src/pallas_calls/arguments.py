@@ -22,13 +22,15 @@ class ToolSchemas:
     _compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def check(self, tool: ToolDefinition, arguments: Mapping[str, Any]) -> JsonObject | Refusal:
-        """Drop optional arguments that are null and check the rest against the tool's schema."""
+        """Drop optional arguments that are null and check the rest against the tool's schema, unless it does so itself."""
+        required = frozenset(tool.input_schema.get("required", ()))
+        given = {name: value for name, value in arguments.items() if value is not None or name in required}
+        if tool.checks_arguments:
+            return given
         try:
             schema = await self._of(tool)
             if isinstance(schema, Refusal):
                 return schema
-            required = frozenset(tool.input_schema.get("required", ()))
-            given = {name: value for name, value in arguments.items() if value is not None or name in required}
             faults = tuple((await schema.faults(given))[:_MOST_FAULTS])
         except Unavailable as error:
             return Refusal("busy", error.message, AGENT_RETRY_AFTER_MS, limit="checks")

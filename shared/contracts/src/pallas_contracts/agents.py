@@ -45,7 +45,7 @@ class ToolDefinition(Message):
 
     `aliases` are further names a caller may use; they are not listed. `correlation` names the argument that a caller
     uses for trace correlation: it is logged, never interpreted. `annotations`, `meta` and `icons` are passed to the
-    caller as MCP has them.
+    caller as MCP has them. A tool that `checks_arguments` itself gets them as they are, and refuses them in its words.
     """
 
     name: Name
@@ -58,6 +58,7 @@ class ToolDefinition(Message):
     icons: tuple[IconObject, ...] = Field(default=(), max_length=FEW)
     aliases: tuple[Name, ...] = Field(default=(), max_length=FEW)
     correlation: Name | None = None
+    checks_arguments: bool = False
 
 
 class PromptDefinition(Message):
@@ -147,6 +148,12 @@ class Allow(Message):
     teams: tuple[Name, ...] = Field(default=(), max_length=MANY)
     tokens: tuple[Name, ...] = Field(default=(), max_length=MANY)
 
+    def has(self, caller: Principal) -> bool:
+        """Whether a caller is in it."""
+        return caller.type in self.types or (
+            (caller.type == "team" and caller.id in self.teams) or (caller.type == "token" and caller.id in self.tokens)
+        )
+
 
 class AgentDefinition(Message):
     """Everything callable of one agent (KV bucket `agents`, key `{team}.{agent}`).
@@ -204,11 +211,7 @@ class AgentDefinition(Message):
 
     def allows(self, caller: Principal) -> bool:
         """Whether a caller may use the agent: there is no `allow` list, or the list has the caller."""
-        if self.allow is None or caller.type in self.allow.types:
-            return True
-        return (caller.type == "team" and caller.id in self.allow.teams) or (
-            caller.type == "token" and caller.id in self.allow.tokens
-        )
+        return self.allow is None or self.allow.has(caller)
 
 
 def unusable(team: str, agent: str, reason: str) -> AgentDefinition:

@@ -45,6 +45,7 @@ class FleetAgent(Message):
     `tasks` counts all tasks it has had. It has at most one that has not ended, `task`: whoever sets it by
     compare-and-set may type. `heard` is the id of the last message of the agent's conversation that belongs to a known
     task. An entry whose `workspace_id` is not that of the workspace of this name is of an agent that was deleted.
+    `owner` is the caller who has made it, as `type:id` (`peer`: one without a bearer); None: nobody did here.
     """
 
     name: Name
@@ -57,3 +58,4 @@ class FleetAgent(Message):
     task: FleetTask | None = None
     heard: int = -1
     deleting: bool = False
+    owner: Line | None = None

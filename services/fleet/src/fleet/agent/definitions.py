@@ -21,14 +21,12 @@ _MANY = 1_000_000
 _TYPES = ("peer", "user", "team", "turn", "token")
 
 
-def callers_of(names: tuple[str, ...]) -> Allow | None:
-    """Who may use the fleet, from `PALLAS_FLEET_ALLOW`; None: everybody.
+def callers_of(setting: str, names: tuple[str, ...]) -> Allow:
+    """The callers that a setting names; none: nobody.
 
     Raises:
         Rejected: a name is no type of callers, and has no id behind `team:` or `token:`.
     """
-    if not names:
-        return None
     types, teams, tokens = list[str](), list[str](), list[str]()
     for name in names:
         kind, _, identity = name.partition(":")
@@ -38,13 +36,11 @@ def callers_of(names: tuple[str, ...]) -> Allow | None:
             (teams if kind == "team" else tokens).append(identity)
         else:
             known = ", ".join(_TYPES)
-            raise Rejected(
-                f"PALLAS_FLEET_ALLOW: {name!r} is none of {known}, team:ID and token:ID", code="bad_settings"
-            )
+            raise Rejected(f"{setting}: {name!r} is none of {known}, team:ID and token:ID", code="bad_settings")
     return Allow(types=tuple(types), teams=tuple(teams), tokens=tuple(tokens))
 
 
-def fleet_definition(agent: FunctionAgent, allow: Allow | None) -> AgentDefinition:
+def fleet_definition(agent: FunctionAgent, allow: Allow) -> AgentDefinition:
     """The agent that callers use; its revision is set when it is published."""
     return AgentDefinition(
         team=FLEET_TEAM,

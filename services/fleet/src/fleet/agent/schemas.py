@@ -1,12 +1,13 @@
 """Schemas of the tools (`fleet-mcp-tools.md`).
 
-Those of arguments check presence and JSON types only: what a value may be is checked by the handlers, whose errors have
-the form of the contract.
+Those of arguments say presence and JSON types only, which `check_given` checks: what a value may be is checked by the
+handlers. So all errors have the form of the contract.
 """
 
 from typing import Any
 
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Rejected
 
 _TEXT: JsonObject = {"type": "string"}
 _OPTIONAL: JsonObject = {"type": ["string", "null"]}
@@ -32,6 +33,24 @@ def _takes(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObje
 
 def _text(description: str, **more: Any) -> JsonObject:
     return {"type": "string", "description": description, **more}
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float)}
+
+
+def check_given(takes: JsonObject, given: JsonObject) -> None:
+    """Check the arguments of a call; those that the tool does not know are left alone.
+
+    Raises:
+        Rejected: one is missing, or of another JSON type (`field`).
+    """
+    for name in takes["required"]:
+        if name not in given:
+            raise Rejected(f"{name} is missing.", field=name)
+    for name, kind in ((name, form["type"]) for name, form in takes["properties"].items() if name in given):
+        value = int(it) if isinstance(it := given[name], float) and it.is_integer() else it
+        if isinstance(value, bool) or not isinstance(value, _KINDS[kind]):
+            raise Rejected(f"{name} must be of the JSON type {kind}.", field=name)
 
 
 _METADATA: JsonObject = {

@@ -65,14 +65,14 @@ def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
         "list_agents",
         "List all agents in the fleet with their current status.",
         (schemas.NOTHING, schemas.LISTED, _READS),
-        lambda ctx, given: list_agents(does.fleet),
+        lambda ctx, given: list_agents(does.fleet, ctx.turn.principal),
     )
     _add(
         agent,
         "show_agent",
         "Show detailed information about a specific agent.",
         (schemas.AGENT_NAME, schemas.SHOWN, _READS),
-        lambda ctx, given: does.show.show(given["agent_name"]),
+        lambda ctx, given: does.show.show(given["agent_name"], ctx.turn.principal),
     )
     _add(
         agent,
@@ -80,7 +80,10 @@ def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
         "Show paginated task history for an agent, the latest task first.",
         (schemas.HISTORY, schemas.HISTORY_PAGE, _READS),
         lambda ctx, given: does.history.show(
-            given["agent_name"], int(given.get("page", 1)), int(given.get("page_size", DEFAULT_SIZE))
+            given["agent_name"],
+            ctx.turn.principal,
+            int(given.get("page", 1)),
+            int(given.get("page_size", DEFAULT_SIZE)),
         ),
         aliases=("show_task_history",),
     )
@@ -104,7 +107,7 @@ def make_agent(handlers: Handlers, *, extras: bool) -> FunctionAgent:
         "stop_agent_task",
         "Stop the currently running task on an agent.",
         (schemas.AGENT_NAME, schemas.STOPPED, _DESTROYS),
-        lambda ctx, given: does.stop.stop(given["agent_name"]),
+        lambda ctx, given: does.stop.stop(given["agent_name"], ctx.turn.principal),
         aliases=("cancel_agent_task", "cancel_task"),
     )
     _add(
@@ -150,6 +153,7 @@ def _add(
 
     async def call(ctx: CallContext, arguments: JsonObject) -> Result | InputRequired:
         try:
+            schemas.check_given(takes, arguments)
             answer = await run(ctx, arguments)
         except Superseded:
             raise
@@ -161,4 +165,12 @@ def _add(
         return Result(content=({"type": "text", "text": text},), structured=answer)
 
     takes, answers, hints = forms
-    agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=hints, aliases=aliases)(call)
+    agent.tool(
+        name,
+        description,
+        input_schema=takes,
+        output_schema=answers,
+        annotations=hints,
+        aliases=aliases,
+        checks_arguments=True,
+    )(call)

@@ -7,10 +7,11 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from fleet.coder.apps import app_url, find_app
+from fleet.coder.chats import Chats, ChatTerminal
 from fleet.coder.metadata import metadata_of
 from fleet.coder.model import Build, Listed, Role, TaskState, Template, Text, Workspace, Workspaces
 from fleet.coder.rest import ABSENT, Rest, segment
-from fleet.coder.roles import roles_of
+from fleet.coder.roles import parameters_of, roles_of
 from fleet.coder.tasks import TaskApi
 from fleet.reaching.http import Http
 from fleet.terminal.agent_api import Terminal
@@ -51,6 +52,7 @@ class Coder:
         self._apps = tuple(apps)
         self._organization = organization
         self._tasks = TaskApi(self._rest)
+        self._chats = Chats(self._rest)
         self._wildcard: str | None = None
 
     async def workspaces(self) -> tuple[Workspace, ...]:
@@ -90,6 +92,28 @@ class Coder:
         except Conflict as error:
             raise Conflict(f"A workspace named {name!r} already exists.", code="name_taken") from error
 
+    async def takes_prompt(self, template: Template) -> bool:
+        """Whether a template has the parameter that is a coding agent's first prompt."""
+        async with self._rest.within():
+            return PROMPT in await parameters_of(self._rest, template)
+
+    async def create_task(self, name: str, template: Template, preset_id: str | None, prompt: str) -> Workspace | None:
+        """Make a workspace as a task of Coder, which gives its agent the prompt.
+
+        None: nothing was made, because this Coder has no tasks (before 2.24, or since 2.37), or the template is not
+        for them.
+
+        Raises:
+            Conflict, Rejected: as `create` does.
+        """
+        made = await self._tasks.create(name, template.active_version_id, preset_id, prompt)
+        if made is None:
+            return None
+        found = await self.workspace(made)
+        if found is None:
+            raise self._rest.peer.unusable("unreadable", "has made a task without a workspace")
+        return found
+
     async def start_build(self, workspace_id: str, transition: str) -> str:
         """Start, stop or delete a workspace; returns the id of the build.
 
@@ -102,9 +126,9 @@ class Coder:
         return (await self._rest.post(path, {"transition": transition}, _BUILD, taken="build_active")).id
 
     async def cancel_build(self, build_id: str) -> None:
-        """Cancel a build that is under way. One that has ended stays as it is."""
+        """Cancel a build that is under way. One that has ended stays as it is, and so does one that may not be."""
         answer = await self._rest.send("PATCH", f"api/v2/workspacebuilds/{segment(build_id)}/cancel")
-        if answer.status >= 300 and answer.status not in ABSENT | {409, 412}:
+        if answer.status >= 300 and answer.status not in ABSENT | {403, 409, 412}:
             raise self._rest.refused(answer)
 
     async def build(self, build_id: str) -> Build | None:
@@ -140,12 +164,19 @@ class Coder:
             return await self._tasks.state(workspace)
 
     def terminal(self, workspace: Workspace) -> Terminal | None:
-        """The terminal of a workspace's coding agent; None: it has no such app."""
-        found, base = find_app(workspace, self._apps), self._http.base
-        if found is None or base is None:
+        """The terminal of a workspace's coding agent, or its chat; None: it has no such app, and Coder no chats."""
+        found, base, whose = find_app(workspace, self._apps), self._http.base, f"workspace {workspace.name!r}"
+        if base is None:
             return None
-        url = app_url(base, self._wildcard or "", workspace, *found)
-        return Terminal(self._http, url, f"workspace {workspace.name!r}")
+        if found is not None:
+            return Terminal(self._http, app_url(base, self._wildcard or "", workspace, *found), whose)
+        place = self._chats.place
+        return None if place is None else ChatTerminal(self._http, base, whose, self._rest, place, workspace)
+
+    async def forget(self, workspace: Workspace) -> None:
+        """Put away what Coder keeps of the agent of a workspace that was deleted."""
+        if isinstance(terminal := self.terminal(workspace), ChatTerminal):
+            await terminal.archive()
 
     async def _page(self, offset: int) -> Workspaces:
         return await self._rest.have(
@@ -153,7 +184,10 @@ class Coder:
         )
 
     async def _learn_hosts(self, found: Mapping[str, Workspace]) -> None:
-        """Ask once where Coder serves apps, if a terminal is at a host of its own."""
+        """Ask once where Coder serves apps, if a terminal is at a host of its own, and for chats if there is none."""
+        built = (one for one in found.values() if one.transition == "start" and one.job_status == "succeeded")
+        if any(find_app(one, self._apps) is None for one in built):
+            await self._chats.learn()
         if self._wildcard is not None:
             return
         apps = [pair[1] for one in found.values() if (pair := find_app(one, self._apps)) is not None]

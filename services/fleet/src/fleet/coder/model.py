@@ -89,6 +89,11 @@ class _Resource(_Read):
     agents: Listed[WorkspaceAgent] = ()
 
 
+_SCRIPTS = {
+    "start_error": "a startup script of its workspace has failed",
+    "start_timeout": "a startup script of its workspace has not ended in time",
+}
+
 _RESOURCES = TypeAdapter(list[_Resource])
 
 
@@ -137,6 +142,14 @@ class Workspace(_Read):
         """Whether a coding agent can work in it: it is started, and one of its agents is ready."""
         started = self.transition == "start" and self.job_status == "succeeded"
         return started and any(agent.ready for agent in self.agents)
+
+    @property
+    def not_started(self) -> str | None:
+        """Why an agent whose workspace is on cannot work, if Coder has given it up; None: it works or may work soon."""
+        for agent in () if self.running else self.agents:
+            if agent.lifecycle in _SCRIPTS:
+                return f"{_SCRIPTS[agent.lifecycle]} (Coder: {agent.lifecycle})"
+        return None
 
     @property
     def ended(self) -> bool:

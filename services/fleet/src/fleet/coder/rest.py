@@ -113,7 +113,7 @@ class Rest:
         refusal = _refusal(answer)
         if answer.status == 409:
             raise Conflict(f"Coder refuses: {refusal.message or 'there is one already'}", code=taken)
-        if answer.status in (404, 410):
+        if answer.status in (404, 405, 410):
             raise NotFound(f"Coder refuses: {refusal.message or 'there is no such thing'}")
         if answer.status in (400, 422):
             faults = [fault.model_dump() for fault in refusal.validations]
@@ -151,7 +151,8 @@ class Rest:
             why = f"redirects (HTTP status {status}); PALLAS_CODER_URL has to be the address that it redirects to"
             return self.peer.unusable("redirect", why, status=status)
         if status == 429:
-            return self.peer.unusable("too_many", "refuses more requests for now (HTTP status 429)", status=status)
+            until = "for now" if answer.retry_after is None else f"for {answer.retry_after} s"
+            return self.peer.unusable("too_many", f"refuses more requests {until} (HTTP status 429)", status=status)
         return self.peer.unusable("status", f"answers with HTTP status {status}", status=status)
 
 

@@ -24,13 +24,25 @@ class _Option(BaseModel):
     value: str
 
 
-class _Parameter(BaseModel):
+class Parameter(BaseModel):
+    """A parameter of a template."""
+
     name: str
     options: Listed[_Option] = ()
 
 
 PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(Listed[_Preset])
-RICH: TypeAdapter[tuple[_Parameter, ...]] = TypeAdapter(Listed[_Parameter])
+RICH: TypeAdapter[tuple[Parameter, ...]] = TypeAdapter(Listed[Parameter])
+
+
+async def parameters_of(rest: Rest, template: Template) -> dict[str, Parameter]:
+    """The parameters of a template's active version by name. Coder drops others without a word.
+
+    Raises:
+        Unavailable: Coder does not answer.
+    """
+    path = f"api/v2/templateversions/{segment(template.active_version_id)}/rich-parameters"
+    return {one.name: one for one in await rest.get(path, RICH) or ()}
 
 
 async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
@@ -46,7 +58,7 @@ async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
             Role(slug(preset.name) or preset.name, preset.name, preset.description, preset_id=preset.id)
             for preset in presets
         )
-    parameters = {one.name: one for one in await rest.get(f"{version}/rich-parameters", RICH) or ()}
+    parameters = await parameters_of(rest, template)
     for name in PARAMETERS:
         if name in parameters and (options := parameters[name].options):
             return unique_roles(

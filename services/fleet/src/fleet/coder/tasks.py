@@ -6,8 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fleet.coder.model import Moment, State, TaskState, Text, Workspace
 from fleet.coder.rest import Rest, segment
+from pallas_contracts.errors import NotFound, Rejected
 
-GENERATIONS = "api/v2/tasks", "api/experimental/tasks"
+STABLE, OLDER = GENERATIONS = "api/v2/tasks", "api/experimental/tasks"
 """The stable one, whose tasks have ids of their own, and the one before, whose ids are those of workspaces."""
 
 
@@ -24,10 +25,13 @@ class Task(BaseModel):
 
     status: Text = ""
     initial_prompt: Text = ""
+    workspace_id: Text = ""
     current_state: _Entry | None = None
 
 
 _TASK = TypeAdapter(Task)
+_NO_TASKS = "coder_ai_task"
+"""What Coder names when a template is not for tasks."""
 
 
 @dataclass
@@ -49,6 +53,29 @@ class TaskApi:
             if found is not None:
                 self._order.sort(key=lambda known: known != generation)
                 return found
+        return None
+
+    async def create(self, name: str, version_id: str, preset_id: str | None, prompt: str) -> str | None:
+        """Make a task, and return the id of its workspace. None: Coder has no task API, or the template is not for it.
+
+        Raises:
+            Conflict: there is a workspace of this name (`name_taken`).
+            Rejected: Coder does not take it.
+            Unavailable: Coder does not answer.
+        """
+        body = {"name": name, "template_version_id": version_id, "input": prompt}
+        if preset_id is not None:
+            body["template_version_preset_id"] = preset_id
+        for generation in tuple(self._order):
+            given = body | ({"prompt": prompt} if generation == OLDER else {})  # its first versions call it so
+            try:
+                return (await self.rest.post(f"{generation}/me", given, _TASK, taken="name_taken")).workspace_id or None
+            except NotFound:
+                continue
+            except Rejected as error:
+                if _NO_TASKS in error.message:
+                    return None
+                raise
         return None
 
     async def state(self, workspace: Workspace) -> TaskState | None:

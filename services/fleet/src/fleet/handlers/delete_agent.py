@@ -4,6 +4,7 @@ Its task is cancelled, and nobody waits for that. What is known of the agent goe
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.coder.client import Coder
@@ -70,11 +71,12 @@ class DeleteAgent:
         if entry.task is not None:
             await request_cancel(self.bus, task_ref(entry.task.turn_id), "its agent is deleted")
         tell = Telling(ctx, f"Deleting the workspace of {entry.name}").tell
+        workspace = await self.coder.workspace(entry.workspace_id)
         try:
             build = await self._start(entry.workspace_id)
             why = await failure_of_build(self.coder, build, SECONDS, tell) if build is not None else None
         except (Rejected, TimeoutError) as error:
-            why = error.message if isinstance(error, Rejected) else "another build of it does not end"
+            why = error.message if isinstance(error, Rejected) else f"another build of it takes more than {SECONDS:g} s"
         self.fleet.forget()
         if why is not None:
             raise Unavailable(
@@ -82,11 +84,15 @@ class DeleteAgent:
                 code="deletion_failed",
                 job_error=why,
             )
+        if workspace is not None:
+            with suppress(PallasError):  # it is only kept
+                await self.coder.forget(workspace)
         now = await self.agents.read(entry.name)
         await self.reconcile.forget(now if now is not None and now.workspace_id == entry.workspace_id else entry)
 
     async def _start(self, workspace_id: str) -> str | None:
         """Begin the deletion, or find the one that has begun. None: the workspace is gone."""
+        cancelled = ""
         async with asyncio.timeout(SECONDS):
             while True:
                 workspace = await self.coder.workspace(workspace_id)
@@ -95,8 +101,9 @@ class DeleteAgent:
                 under_way = workspace.job_status in ("pending", "running", "canceling")
                 if workspace.transition == "delete" and under_way:
                     return workspace.build_id
-                if under_way:
-                    await self.coder.cancel_build(workspace.build_id)
+                if under_way and cancelled != workspace.build_id:
+                    cancelled = workspace.build_id
+                    await self.coder.cancel_build(cancelled)
                 try:
                     return await self.coder.start_build(workspace_id, "delete")
                 except NotFound:
@@ -112,7 +119,7 @@ class DeleteAgent:
         async def find() -> JsonObject:
             nonlocal why
             try:
-                seen = await self.fleet.find(name)
+                seen = await self.fleet.find(name, ctx.turn.principal)
             except PallasError as error:
                 why = error  # what is recorded has no facts
                 raise

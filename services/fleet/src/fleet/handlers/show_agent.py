@@ -14,6 +14,7 @@ from fleet.times import timestamp
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_contracts.fleet import FleetAgent, FleetTask
+from pallas_contracts.turns import Principal
 
 SPEC = "fleet_mcp_agent_spec"
 """The metadata that every agent has."""
@@ -76,14 +77,14 @@ class ShowAgent:
     tasks: Tasks
     names: Mapping[str, str]
 
-    async def show(self, name: str) -> JsonObject:
+    async def show(self, name: str, caller: Principal) -> JsonObject:
         """Show an agent.
 
         Raises:
             NotFound: there is no such agent.
             Unavailable: Coder or the broker does not answer.
         """
-        seen = await self.fleet.find(name)
+        seen = await self.fleet.find(name, caller)
         found = await self.coder.metadata(seen.workspace) if seen.workspace.running else {}
         entry = seen.entry or new_agent(seen.name, seen.workspace)
         if not entry.spec:

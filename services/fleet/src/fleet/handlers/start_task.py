@@ -20,7 +20,7 @@ from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import Turn
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 """Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""
 
 LONGEST_DESCRIPTION = 262_144
@@ -41,8 +41,8 @@ class StartTask:
         Raises:
             NotFound: there is no such agent.
             Rejected: the description cannot be typed, or the agent is offline.
-            Conflict: the agent has a task; the facts `task_id` and `since` say which. Or the new one was stopped before
-                it began.
+            Conflict: the agent has a task; the facts `task_id` and `since` say which. Or the new one was stopped
+                meanwhile.
             Unavailable: Coder or the agent's terminal does not answer.
         """
         description = check_text("task_description", description, LONGEST_DESCRIPTION)
@@ -61,19 +61,19 @@ class StartTask:
         Raises:
             NotFound: there is no such agent.
             Rejected: the agent is offline.
-            Conflict: the agent has a task, or had others since `behind`, or the task was stopped before it began.
+            Conflict: the agent has a task, or had others since `behind`, or the task was stopped meanwhile.
             Unavailable: Coder or the agent's terminal does not answer.
         """
         turn_id = child_id(turn.turn_id, "task")
         entry, task = (await self._earlier(name, turn_id)) if turn.attempt > 1 else (None, None)
         if entry is None or task is None:
-            entry = await self._take(turn, await self.fleet.find(name), turn_id, description, behind)
+            entry = await self._take(turn, await self.fleet.find(name, turn.principal), turn_id, description, behind)
             task = entry.task
         assert task is not None
         if task.status not in FINAL:
             await self._submit(turn, entry, description)
             task = await self._typed(entry, task)
-        if task.started_at is None:
+        if task.started_at is None or task.status == "stopped":
             raise _not_begun(task)
         return task
 
@@ -175,6 +175,7 @@ def _has_a_task(task: FleetTask) -> Conflict:
 
 def _not_begun(task: FleetTask) -> PallasError:
     if task.status == "stopped":  # nothing is away, and a caller that tries again would undo the stop
-        return Conflict(f"The task was stopped before it began on agent '{task.agent}'.", task_id=task_id(task.turn_id))
+        when = "before it began" if task.started_at is None else "after its prompt was typed"
+        return Conflict(f"The task was stopped {when} on agent '{task.agent}'.", task_id=task_id(task.turn_id))
     why = (task.reason or task.status).rstrip(".")
     return Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")

@@ -8,6 +8,7 @@ from fleet.seeing.fleet import Fleet
 from fleet.times import task_view
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, Rejected, Unavailable
+from pallas_contracts.turns import Principal
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class StopAgent:
     stopping: StopTask
     finding: FindTask
 
-    async def stop(self, name: str) -> JsonObject:
+    async def stop(self, name: str, caller: Principal) -> JsonObject:
         """Stop the running task of an agent.
 
         Raises:
@@ -26,7 +27,7 @@ class StopAgent:
             Rejected: the agent is offline, so it is not busy.
             Unavailable: Coder or the agent's terminal does not answer.
         """
-        seen = await self.fleet.find(name)
+        seen = await self.fleet.find(name, caller)
         entry = self.stopping.agents.of(seen.name, seen.workspace.id)
         if entry is None or entry.task is None:
             if seen.status == "offline":

@@ -15,6 +15,7 @@ from fleet.times import task_view, timestamp
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound
 from pallas_contracts.fleet import FleetAgent, FleetTask
+from pallas_contracts.turns import Principal
 
 _LATEST = 100
 """How many tasks of each agent are looked at."""
@@ -29,15 +30,15 @@ class Transcript:
     agents: Agents
     tasks: Tasks
 
-    async def read(self, wanted: str) -> JsonObject:
+    async def read(self, wanted: str, caller: Principal) -> JsonObject:
         """A task and its messages. There are none if the terminal is off, or its conversation began anew since.
 
         Raises:
             NotFound: there is no such task among the latest of any agent.
             Unavailable: Coder, the broker or the terminal does not answer.
         """
-        entry, task = await self._find(wanted)
-        workspace = (await self.fleet.find(entry.name)).workspace
+        entry, task = await self._find(wanted, caller)
+        workspace = (await self.fleet.find(entry.name, caller)).workspace
         terminal = self.coder.terminal(workspace) if workspace.running else None
         said = messages_of(task, await terminal.messages()) if terminal is not None else []
         return {
@@ -47,15 +48,16 @@ class Transcript:
             "messages": [{"role": it.role, "text": it.text, "at": timestamp(it.at)} for it in said],
         }
 
-    async def _find(self, wanted: str) -> tuple[FleetAgent, FleetTask]:
+    async def _find(self, wanted: str, caller: Principal) -> tuple[FleetAgent, FleetTask]:
         try:
             turn_id = uuid.UUID(wanted).hex
         except ValueError:
             turn_id = ""
         entry = self.agents.with_task(turn_id)
-        if entry is not None and entry.task is not None:
+        may_use = self.fleet.owners.may_use
+        if entry is not None and entry.task is not None and may_use(caller, entry):
             return entry, entry.task
-        entries = self.agents.all() if turn_id else []
+        entries = [it for it in self.agents.all() if may_use(caller, it)] if turn_id else []
         pages = await asyncio.gather(*(self.tasks.page(entry, 1, _LATEST) for entry in entries))
         for entry, page in zip(entries, pages, strict=True):
             for task in page.tasks:

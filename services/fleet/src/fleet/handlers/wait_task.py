@@ -47,16 +47,16 @@ class WaitTask:
         """
         if (answer := _answer(turn)) is not None and turn.request_state is not None:
             answer = check_text(_ANSWER, answer, LONGEST_DESCRIPTION)
-            _, asked = await self._find(name, turn.request_state, 0.0)
+            _, asked = await self._find(turn, name, turn.request_state, 0.0)
             return _view(await self.starting.give(turn, name, answer, behind=asked.number))
-        entry, task = await self._find(name, wanted, seconds)
-        if turn.input_responses is None and turn.client.fills_in_forms and await self._waits(entry, task):
+        entry, task = await self._find(turn, name, wanted, seconds)
+        if turn.input_responses is None and turn.client.fills_in_forms and await self._waits(turn, entry, task):
             return _question(task)
         return _view(task)
 
-    async def _find(self, name: str, wanted: str | None, seconds: float) -> tuple[FleetAgent, FleetTask]:
+    async def _find(self, turn: Turn, name: str, wanted: str | None, seconds: float) -> tuple[FleetAgent, FleetTask]:
         """The task, as soon as it has ended."""
-        seen = await self.fleet.find(name)
+        seen = await self.fleet.find(name, turn.principal)
         entry = seen.entry
         if entry is not None and entry.task is not None and wanted in (None, task_id(entry.task.turn_id)):
             turn_id, wanted = entry.task.turn_id, task_id(entry.task.turn_id)
@@ -68,10 +68,10 @@ class WaitTask:
                     return entry, task
         raise NotFound(f"Agent '{seen.name}' has no such task.", task_id=wanted)
 
-    async def _waits(self, entry: FleetAgent, task: FleetTask) -> bool:
+    async def _waits(self, turn: Turn, entry: FleetAgent, task: FleetTask) -> bool:
         """Whether the agent still waits for the answer to what it asked in a task."""
         asks = task.asks is not None and task.status == "completed" and task.number == entry.tasks
-        return asks and (await self.fleet.find(entry.name)).status == "idle"
+        return asks and (await self.fleet.find(entry.name, turn.principal)).status == "idle"
 
 
 def _answer(turn: Turn) -> str | None:

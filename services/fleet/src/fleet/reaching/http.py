@@ -25,6 +25,9 @@ _AGAIN = frozenset({502, 503, 504})
 _CERTAIN = frozenset({"certificate", "address", "timeout"})
 """What a second try does not change, or has no time for."""
 
+_SHORTEST_PAUSE = 0.1
+_LONGEST_DIGITS = 6
+
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "pallas-fleet"}
 _IDLE_SECONDS = 4.0
 _SILENT_SECONDS = 300.0
@@ -53,11 +56,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with its whole body."""
+    """An answer with its whole body. `retry_after`: it refuses more requests (429) for so many seconds."""
 
     status: int
     kind: str
     body: bytes = field(repr=False)
+    retry_after: int | None = None
 
 
 class Http:
@@ -126,11 +130,29 @@ class Http:
     ) -> Answer:
         """Send a request and read its answer, whatever its status. A GET is tried again while nobody answers it.
 
+        A request that is refused for now (429) had no effect. It is sent again when the answer says, if there is time.
+
         Raises:
             Unavailable: there is no answer (`NotSent`: and no connection), or it is too large.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.limits.call
+        while True:
+            answer = await self._tried(peer, method, url, params, body, deadline)
+            if answer.retry_after is None or clock() + answer.retry_after >= deadline:
+                return answer
+            await asyncio.sleep(max(answer.retry_after, _SHORTEST_PAUSE))
+
+    async def _tried(
+        self,
+        peer: Peer,
+        method: str,
+        url: httpx2.URL,
+        params: Mapping[str, str | int] | None,
+        body: Any,
+        deadline: float,
+    ) -> Answer:
+        clock = asyncio.get_running_loop().time
         for pause in (*self.limits.pauses, None) if method == "GET" else (None,):
             last = pause is None or clock() + pause >= deadline
             try:
@@ -159,14 +181,27 @@ class Http:
                 if len(read) > self.limits.answer:
                     raise peer.unusable("too_large", f"answers with more than {self.limits.answer} bytes")
             self._count(peer.kind, f"{answer.status_code // 100}xx")
-            return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read))
+            return Answer(answer.status_code, answer.headers.get("content-type", ""), bytes(read), _retry_after(answer))
 
     async def stream(self, peer: Peer, url: httpx2.URL, *, gather: float = 0.0) -> httpx2.Response:
         """Open a stream of events, which the caller closes. What comes within `gather` seconds is read together.
 
+        One that is refused for now (429) is opened again when the answer says, as far as there is time.
+
         Raises:
             Unavailable: it cannot be opened.
         """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.limits.call
+        while True:
+            answer = await self._opened(peer, url, gather)
+            pause, left = _retry_after(answer), deadline - clock()
+            if pause is None or left <= 0:
+                return answer
+            await answer.aclose()
+            await asyncio.sleep(min(max(pause, _SHORTEST_PAUSE), left))
+
+    async def _opened(self, peer: Peer, url: httpx2.URL, gather: float) -> httpx2.Response:
         timeout = httpx2.Timeout(self.limits.request, read=_SILENT_SECONDS)
         headers = {**self._headers(url), "accept": "text/event-stream", "cache-control": "no-store"}
         request = self._hearing.build_request(
@@ -207,6 +242,13 @@ class Http:
             return True
         address = url.host if url.port is None else f"{url.host}:{url.port}"
         return self._apps is not None and self._apps.fullmatch(address.lower()) is not None
+
+
+def _retry_after(answer: httpx2.Response) -> int | None:
+    """The seconds of `Retry-After` of a 429. A date is not waited for: clocks differ."""
+    text = answer.headers.get("retry-after", "").strip()
+    known = answer.status_code == 429 and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_DIGITS
+    return int(text) if known else None
 
 
 @cache

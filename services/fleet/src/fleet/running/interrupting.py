@@ -1,4 +1,8 @@
-"""Interrupts a coding agent: ESC, and a look whether it stopped."""
+"""Interrupts a coding agent: ESC, and a look whether it stopped.
+
+AgentAPI says for two seconds more that an agent works that has stopped. A second ESC in this time is another key: in
+Claude Code it edits the last prompt.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +15,8 @@ from pallas_contracts.errors import Unavailable
 
 ESCAPE = "\x1b"
 _TRIES = 2
-_SECONDS = 1.5
-"""Seconds in which an agent stops after an ESC."""
+_SECONDS = 6.0
+"""Seconds in which an agent stops after an ESC, and AgentAPI notices it. One that works after them has ignored it."""
 
 _POLL_SECONDS = 0.1
 _AWAY_SECONDS = 600.0

@@ -20,11 +20,15 @@ SUBMIT_SECONDS = 10.0
 
 
 class RunTask(Message):
-    """The arguments of a task's turn. Without a `description` there is nothing to type: the agent works already."""
+    """The arguments of a task's turn. Without a `description` there is nothing to type: the agent works already.
+
+    `new`: its workspace is starting.
+    """
 
     agent: str
     workspace_id: str
     description: str | None = None
+    new: bool = False
 
 
 def task_ref(turn_id: str) -> TurnRef:
@@ -40,10 +44,11 @@ def task_request(
     client: ClientContext = _NO_CLIENT,
     parent: str | None = None,
     depth: int = 0,
+    new: bool = False,
 ) -> TurnRequested:
-    """The turn of the task that an agent has. `parent` is the turn that starts it."""
+    """The turn of the task that an agent has. `parent` is the turn that starts it; `new`: the agent is to start."""
     assert agent.task is not None
-    given = RunTask(agent=agent.name, workspace_id=agent.workspace_id, description=description)
+    given = RunTask(agent=agent.name, workspace_id=agent.workspace_id, description=description, new=new)
     return TurnRequested(
         turn_id=agent.task.turn_id,
         team=FLEET_TEAM,

@@ -9,11 +9,12 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fleet.coder.client import Coder
 from fleet.running.requests import RunTask
-from fleet.running.typing import OFF, newest, type_once
-from fleet.running.watching import Watcher
+from fleet.running.typing import OFF, Before, type_once
+from fleet.running.watching import Sure, Watcher, until_ready
 from fleet.storing.agents import Agents
 from fleet.storing.ending import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
@@ -76,15 +77,20 @@ class TaskRuntime:
         return task
 
     async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
-        heard = -1
+        heard, message = -1, None
         if given.description is not None:
+            if given.new and (why := await until_ready(self.coder, given.workspace_id)) is not None:
+                return End("failed", why), ""
             try:
-                heard = await self._type(turn, given.description, given, steps, emit)
+                heard, message = await self._type(turn, given.description, given, steps, emit)
             except StepFailed as error:
                 return End("failed", error.message), ""
-        await self._began(given.agent, turn.turn_id, None if given.description is None else heard)
+        await self._began(given.agent, turn.turn_id, message)
         teller = _Teller(given.agent, emit, lambda: self.wrote(turn.turn_id))
-        watcher = Watcher(self.coder, given.workspace_id, teller.tell, given.description is not None, heard)
+        sure: Sure = "typed" if message is not None else "perhaps"
+        if given.description is None:
+            sure = "given" if given.new else "found"
+        watcher = Watcher(self.coder, given.workspace_id, teller.tell, sure, heard)
         with steps.elsewhere():
             try:
                 end = await watcher.watch()
@@ -92,19 +98,22 @@ class TaskRuntime:
                 teller.flush()
         return replace(end, heard=max(watcher.heard, heard)), watcher.last
 
-    async def _type(self, turn: Turn, text: str, given: RunTask, steps: Steps, emit: Emitter) -> int:
-        """Type the prompt as two steps, and return the id of its message."""
+    async def _type(self, turn: Turn, text: str, given: RunTask, steps: Steps, emit: Emitter) -> tuple[int, int | None]:
+        """Type the prompt as two steps. Returns what was said until then, and the prompt's message if it is known."""
         durable = DurableSteps(turn.agent, steps, emit, NothingOutside(), safe=True)
 
-        async def look() -> int:
-            return await newest(await self._terminal(given))
+        async def look() -> list[int | str]:
+            before = Before.of(await (await self._terminal(given)).messages())
+            return [before.newest, before.shown]
 
-        after = await durable.run(durable.take(), "look", look)
+        known: list[Any] | int = await durable.run(durable.take(), "look", look)
+        before = Before(known) if isinstance(known, int) else Before(*known)
 
-        async def send() -> int:
-            return await type_once(lambda: self._terminal(given), text, after, again=turn.attempt > 1)
+        async def send() -> int | None:
+            return await type_once(lambda: self._terminal(given), text, before, again=turn.attempt > 1)
 
-        return await durable.run(durable.take(), "send", send)
+        message: int | None = await durable.run(durable.take(), "send", send)
+        return before.newest if message is None else message, message
 
     async def _terminal(self, given: RunTask) -> Terminal:
         workspace = await self.coder.workspace(given.workspace_id)

@@ -22,7 +22,8 @@ from pallas_contracts.turns import CancelRequested
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 15.0
+"""Seconds for which a stop is waited for: an agent that ignores the first ESC gets its second one after six."""
 
 _LOOK_SECONDS = 1.0
 """Seconds for which the end of a task waits for what its terminal shows."""

@@ -1,9 +1,15 @@
-"""Types the prompt of a task into a terminal, once: also if the process that typed it died before it knew."""
+"""Types the prompt of a task into a terminal, once: also if the process that typed it died before it knew.
+
+Where it is not known whether a prompt was typed, it is typed again only if the terminal shows that nothing was: it did
+nothing since, and its conversation is as it was before. What AgentAPI says that it has typed is never typed again.
+"""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from fleet.terminal.agent_api import Said, Terminal
 from pallas_contracts.errors import Conflict, Unavailable
@@ -19,57 +25,79 @@ OFF = "workspace_off"
 """The code of an error that says that there is no terminal any more."""
 
 
-async def newest(terminal: Terminal) -> int:
-    """The id of the newest message; -1: there is none.
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A conversation before a prompt is typed: the id of its newest message (-1: none), and what it shows.
 
-    Raises:
-        Unavailable: the terminal cannot be reached.
+    An attempt that takes over from a process of an older release does not know what it showed.
     """
-    return max((said.id for said in await terminal.messages()), default=-1)
+
+    newest: int
+    shown: str = ""
+
+    @classmethod
+    def of(cls, said: Sequence[Said]) -> "Before":
+        """The conversation as it is now."""
+        text = "\0".join(f"{it.id} {it.text}" for it in said)
+        return cls(max((it.id for it in said), default=-1), hashlib.sha256(text.encode()).hexdigest())
 
 
-async def type_once(terminal_of: Callable[[], Awaitable[Terminal]], text: str, after: int, *, again: bool) -> int:
-    """Type a prompt behind the message `after`, and return the id of its message. `again`: it may be typed already.
+async def type_once(
+    terminal_of: Callable[[], Awaitable[Terminal]], text: str, before: Before, *, again: bool
+) -> int | None:
+    """Type a prompt, and return the id of its message; None: the agent may have it, and nothing shows it.
 
-    As soon as it may be typed, this goes on until it is known whether it is, however long the terminal is away.
+    `again`: it may be typed already. As soon as it may be typed, this goes on until it is known whether it is, however
+    long the terminal is away.
 
     Raises:
         Unavailable: it was not typed.
         Conflict: the agent works on something else; it was not typed.
     """
     while True:
-        if again and (found := await _shown_up(terminal_of, text, after)) is not None:
-            return found
+        if again and (shown := await _look(terminal_of, text, before)) != _UNTYPED:
+            return shown
         try:
             terminal = await terminal_of()
             await terminal.say(text)
         except Unavailable as error:
-            if error.code == OFF or (error.code != "uncertain" and not again):
+            if error.code == OFF or (error.code not in ("uncertain", "typed_unnoticed") and not again):
                 raise
             if not again:
                 log.warning("it is not known whether the prompt was typed", extra={"reason": error.message})
+            if error.code == "typed_unnoticed":
+                shown = await _look(terminal_of, text, before)
+                return None if shown == _UNTYPED else shown
         except Conflict:
             if not again:
                 raise
         else:
             with suppress(Unavailable):
-                if (found := _find(await terminal.messages(), text, after)) is not None:
+                if (found := _find(await terminal.messages(), text, before.newest)) is not None:
                     return found
-            return after + 1
+            return before.newest + 1
         again = True
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _shown_up(terminal_of: Callable[[], Awaitable[Terminal]], text: str, after: int) -> int | None:
-    """The id of the prompt's message, as soon as it is there; None: the terminal does nothing and does not show it."""
+_UNTYPED = -1
+
+
+async def _look(terminal_of: Callable[[], Awaitable[Terminal]], text: str, before: Before) -> int | None:
+    """The id of the prompt's message, as soon as it is there. Else, once the terminal does nothing:
+
+    None if it did something, or shows something else than before, and `_UNTYPED` if it did and shows nothing.
+    """
     clock = asyncio.get_running_loop().time
-    quiet = clock() + _QUIET_SECONDS
+    quiet, moved = clock() + _QUIET_SECONDS, False
     while True:
         try:
             terminal = await terminal_of()
-            if (found := _find(await terminal.messages(), text, after)) is not None:
+            said = await terminal.messages()
+            if (found := _find(said, text, before.newest)) is not None:
                 return found
             works = await terminal.status() == "running"
+            moved |= works or Before.of(said) != before
         except Unavailable as error:
             if error.code == OFF:
                 raise
@@ -77,7 +105,7 @@ async def _shown_up(terminal_of: Callable[[], Awaitable[Terminal]], text: str, a
         if works:
             quiet = clock() + _QUIET_SECONDS
         elif clock() > quiet:
-            return None
+            return None if moved else _UNTYPED
         await asyncio.sleep(_POLL_SECONDS)
 
 

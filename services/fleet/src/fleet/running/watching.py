@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Literal
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
@@ -23,14 +24,24 @@ _MOST_STARTING = 900.0
 _UNSEEN_SECONDS = 15.0
 """Seconds for which a terminal has to be stable if the agent was not seen working."""
 
+_UNNOTICED_SECONDS = 60.0
+"""Seconds for which a terminal has to be stable if the agent perhaps never got its prompt."""
+
 _RECONNECT_SECONDS = 0.25
 _GONE_SECONDS, _SLOW_SECONDS = 15.0, 120.0
 """Seconds for which a terminal may be away whose workspace runs, once the agent works, and before."""
 
 
+_NO_APP = "the workspace has no app of a coding agent"
+_UNNOTICED = "nobody knows whether the agent has got its prompt, so it was not typed again: its terminal shows no sign"
+
+
 class _Away:
     """The connection to the terminal broke, so what it does is not known."""
 
+
+type Sure = Literal["typed", "perhaps", "given", "found"]
+"""Whether a prompt was typed just now, perhaps was, or is given by Coder. If an agent was found, it works already."""
 
 type _Item = Said | Status | Trouble | _Away | End
 
@@ -71,7 +82,7 @@ class Lines:
 
 @dataclass
 class Watcher:
-    """Watches one task. `tell` gets each line that the agent writes, `typed`: its prompt was typed just now.
+    """Watches one task. `tell` gets each line that the agent writes.
 
     `heard` is the id of the newest message. At first it is that of the prompt: what was said before is of other tasks.
     """
@@ -79,7 +90,7 @@ class Watcher:
     coder: Coder
     workspace_id: str
     tell: Callable[[str], None]
-    typed: bool
+    sure: Sure
     heard: int = -1
     last: str = ""
     _items: asyncio.Queue[_Item] = field(default_factory=asyncio.Queue[_Item])
@@ -95,7 +106,7 @@ class Watcher:
 
     async def watch(self) -> End:
         """Return how the task ended. A Coder that is away ends nothing."""
-        self._worked = self.typed
+        self._worked = self.sure == "typed"
         async with self._listening():
             while True:
                 item = await self._next()
@@ -111,7 +122,8 @@ class Watcher:
         """What is heard next; None: the terminal has not changed for long enough."""
         if self._stable_since is None:
             return await self._items.get()
-        enough = STABLE_SECONDS if self._worked else _UNSEEN_SECONDS
+        unseen = _UNNOTICED_SECONDS if self.sure == "perhaps" else _UNSEEN_SECONDS
+        enough = STABLE_SECONDS if self._worked else unseen
         try:
             async with asyncio.timeout_at(self._stable_since + enough):
                 return await self._items.get()
@@ -122,9 +134,11 @@ class Watcher:
         match item:
             case Said():
                 self.heard = max(self.heard, item.id)
-                self._worked |= self._asked and item.role == "agent"
-                self._asked |= item.role == "user"
-                mine = item.role == "agent" and item.id > self._prompt
+                new = item.id > self._prompt
+                shown = self._asked or (self.sure == "given" and item.text.strip() != "")
+                self._worked |= item.role == "agent" and shown
+                self._asked |= item.role == "user" and new
+                mine = item.role == "agent" and new
                 if mine and (text := item.text.strip()) and text != self.last:
                     self.last = text
                     self._lines.shown(item.id, text.splitlines())
@@ -149,6 +163,8 @@ class Watcher:
             if workspace is None or terminal is None or await terminal.status() != "stable":
                 self._stable_since = None
                 return None
+            if self.sure in ("perhaps", "given") and not self._worked:
+                return End("failed", _UNNOTICED, heard=self.heard)
             return await self._judged(workspace)
         self._stable_since = asyncio.get_running_loop().time()
         return None
@@ -203,9 +219,28 @@ class Watcher:
                 if (why := _cannot_work(workspace)) is not None:
                     self._items.put_nowait(End("failed", why))
                 elif workspace is not None and workspace.running and self.coder.terminal(workspace) is None:
-                    self._items.put_nowait(End("failed", "the workspace has no app of a coding agent"))
+                    self._items.put_nowait(End("failed", _NO_APP))
                 elif workspace is not None and not workspace.running and clock() - began > _MOST_STARTING:
                     self._items.put_nowait(End("failed", "the workspace does not start"))
+
+
+async def until_ready(coder: Coder, workspace_id: str) -> str | None:
+    """Wait until the terminal of a new agent waits for its first prompt. Returns why it never will."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + _MOST_STARTING
+    while clock() < until:
+        with suppress(Unavailable):
+            workspace = await coder.workspace(workspace_id)
+            if (why := _cannot_work(workspace)) is not None:
+                return why
+            if workspace is not None and workspace.running:
+                terminal = coder.terminal(workspace)
+                if terminal is None:
+                    return _NO_APP
+                if await terminal.status() == "stable":
+                    return None
+        await asyncio.sleep(_STARTING_SECONDS)
+    return "the workspace does not start, or its agent is never ready for its specification"
 
 
 def _cannot_work(workspace: Workspace | None) -> str | None:
@@ -216,4 +251,4 @@ def _cannot_work(workspace: Workspace | None) -> str | None:
         return "the workspace was stopped"
     if workspace.job_status in ("failed", "canceled"):
         return f"the workspace could not be provisioned: {workspace.job_error or workspace.job_status}"
-    return None
+    return workspace.not_started

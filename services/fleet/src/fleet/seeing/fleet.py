@@ -5,14 +5,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fleet.coder.apps import find_app
 from fleet.coder.model import Workspace
 from fleet.names import agent_name, cut
+from fleet.owners import Owners
 from fleet.seeing.snapshots import SECONDS, Snapshots
 from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
 from fleet.seeing.terminals import Terminals
 from fleet.storing.agents import Agents
 from pallas_contracts.errors import NotFound
 from pallas_contracts.fleet import FleetAgent
+from pallas_contracts.turns import Principal
 
 _FRESH = 0.25
 """How old, in seconds, a list may be that does not have what a caller asks for."""
@@ -32,12 +35,16 @@ class Seen:
 
 @dataclass
 class Fleet:
-    """Sees agents. `apps` are the slugs of apps by which their workspaces are known, `prefix` begins their names."""
+    """Sees agents, for callers those that they may use.
+
+    `apps` are the slugs of apps by which their workspaces are known, `prefix` begins their names.
+    """
 
     snapshots: Snapshots
     terminals: Terminals
     agents: Agents
-    apps: frozenset[str]
+    owners: Owners
+    apps: tuple[str, ...]
     prefix: str
     counted: Counter[AgentStatus] = field(default_factory=Counter["AgentStatus"])
     _entries: dict[str, tuple[str, str | None]] = field(default_factory=dict[str, tuple[str, str | None]])
@@ -54,17 +61,29 @@ class Fleet:
         self.counted = Counter(each.status for each in seen)
         return tuple(sorted(seen, key=lambda each: each.name.lower()))
 
-    async def find(self, name: str) -> Seen:
-        """The agent of a name.
+    async def of(self, caller: Principal) -> tuple[Seen, ...]:
+        """The agents that a caller may use, by name.
 
         Raises:
-            NotFound: there is none.
+            Unavailable: Coder does not answer.
+        """
+        return tuple(each for each in await self.all() if self.owners.may_use(caller, each.entry))
+
+    async def find(self, name: str, caller: Principal) -> Seen:
+        """The agent of a name, as a caller sees it.
+
+        Raises:
+            NotFound: there is none, or it is somebody else's.
             Unavailable: Coder does not answer.
         """
         for oldest in (SECONDS, _FRESH):
             known = {self.name_of(it).lower(): it for it in self.agents_of(await self.snapshots.get(oldest))}
             workspace = known.get(name.lower())
-            if workspace is not None and (workspace.running or oldest == _FRESH):
+            if workspace is None or not (workspace.running or oldest == _FRESH):
+                continue
+            if not self._may_use(caller, workspace) and oldest == _FRESH:
+                await self.agents.read(name)  # the copy in memory may be older
+            if self._may_use(caller, workspace):
                 return await self._see(workspace)
         raise NotFound(f"Agent '{cut(name)}' does not exist.", agent_name=cut(name))
 
@@ -93,13 +112,15 @@ class Fleet:
         for workspace_id, _ in filter(None, (now, before)):
             self.terminals.forget(workspace_id)
 
+    def _may_use(self, caller: Principal, workspace: Workspace) -> bool:
+        return self.owners.may_use(caller, self.agents.of(self.name_of(workspace), workspace.id))
+
     def _is_agent(self, workspace: Workspace) -> bool:
         name = self.name_of(workspace)
         if not name or not workspace.name.startswith(self.prefix) or is_going(workspace):
             return False
-        slugs = {app.slug for agent in workspace.agents for app in agent.apps}
         known = self.agents.of(name, workspace.id) is not None
-        return known or workspace.has_ai_task or not slugs.isdisjoint(self.apps)
+        return known or bool(workspace.has_ai_task) or find_app(workspace, self.apps) is not None
 
     async def _see(self, workspace: Workspace) -> Seen:
         name = self.name_of(workspace)

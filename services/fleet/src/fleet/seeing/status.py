@@ -37,7 +37,7 @@ def _not_ready(workspace: Workspace) -> str:
     agent = workspace.agents[0]
     if agent.status != "connected":
         return f"the agent of its workspace is {agent.status}"
-    return f"its workspace is not ready ({agent.lifecycle})"
+    return workspace.not_started or f"its workspace is not ready ({agent.lifecycle})"
 
 
 def task_of(entry: FleetAgent | None) -> FleetTask | None:

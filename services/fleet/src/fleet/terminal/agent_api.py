@@ -17,6 +17,7 @@ GATHER = 0.25
 """Seconds: an event is read at most so much later than it has come."""
 
 _BUSY = "waiting for user input"
+_UNNOTICED = "failed to wait for processing to start"
 _BAD_HOST = b"Invalid host header"
 _BLANK = "must not be empty"
 
@@ -103,7 +104,8 @@ class Terminal:
         Raises:
             Conflict: the agent works (`terminal_busy`); nothing was typed.
             Rejected: the text is blank.
-            Unavailable: besides the above, nobody knows whether it was typed (`uncertain`).
+            Unavailable: besides the above, nobody knows whether it was typed (`uncertain`), or whether the agent has
+                noticed that it was (`typed_unnoticed`).
         """
         peer = self._peer()
         try:
@@ -163,6 +165,8 @@ class Terminal:
         refused = _refused(peer, answer.status)
         if answer.status < 500:
             return refused
+        if _UNNOTICED in why:
+            return Unavailable(f"{peer.name} shows no sign of the prompt.", code="typed_unnoticed", **refused.facts)
         return Unavailable(refused.message, code="uncertain", **refused.facts)
 
     def _at(self, path: str) -> httpx2.URL:
@@ -177,4 +181,7 @@ def _refused(peer: Peer, status: int) -> Unavailable:
         return peer.unusable(
             "unauthorized", f"answers with HTTP status {status}: it is not open to our token", status=status
         )
+    if status == 429:  # Coder's proxy says so, and nothing about the terminal
+        coder = Peer("Coder", "coder_unavailable")
+        return coder.unusable("too_many", "refuses more requests for now (HTTP status 429)", status=status)
     return peer.unusable("status", f"answers with HTTP status {status}", status=status)

@@ -83,8 +83,11 @@ class FunctionAgent:
         icons: Sequence[JsonObject] = (),
         aliases: Sequence[str] = (),
         correlation: str | None = None,
+        checks_arguments: bool = False,
     ) -> Callable[[ToolFunction], ToolFunction]:
         """Register a tool. Its arguments are validated against `input_schema`; without one it takes none.
+
+        One that `checks_arguments` gets any object, and has to refuse what it cannot take.
 
         Raises:
             Rejected: the name is taken.
@@ -100,6 +103,7 @@ class FunctionAgent:
             icons=tuple(icons),
             aliases=tuple(aliases),
             correlation=correlation,
+            checks_arguments=checks_arguments,
         )
 
         def register(function: ToolFunction) -> ToolFunction:

@@ -22,7 +22,7 @@ class ToolSchemas:
     _compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def check(self, tool: ToolDefinition, arguments: Mapping[str, Any]) -> JsonObject | Refusal:
-        """Drop optional arguments that are null and check the rest against the tool's schema, unless it does so itself."""
+        """Drop optional arguments that are null, and check the rest unless the tool does so itself."""
         required = frozenset(tool.input_schema.get("required", ()))
         given = {name: value for name, value in arguments.items() if value is not None or name in required}
         if tool.checks_arguments:

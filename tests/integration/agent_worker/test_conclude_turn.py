@@ -1,7 +1,5 @@
 """The end of a turn, also when the broker refuses messages of it."""
 
-from typing import Any
-
 import pytest
 from tests.builders import turn_requested
 from tests.embedded import NatsServer
@@ -83,29 +81,3 @@ async def test_an_outcome_that_the_broker_refuses_for_good_is_not_retried(
         await bus.api(f"STREAM.UPDATE.{TURN_LOG.name}", {**config, "max_msg_size": 1})
         with pytest.raises(Rejected):
             await soon(conclude_turn(writer, request, outcome, utc_now(), ignore))
-
-
-def _nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        (Result(content=({"type": "text", "text": "half \ud83d"},)), None),
-        (Result(structured=_nested(250)), "invalid_answer"),
-        (Result(structured=float("nan")), "invalid_answer"),
-        (Result(structured=object()), "invalid_answer"),
-        (Result(structured=_nested(195)), None),
-    ],
-)
-async def test_an_answer_that_nobody_could_read_ends_its_turn_at_once(
-    nats_url: str, team: str, answer: Result, code: str | None
-) -> None:
-    async with connect(nats_url, "agent-gateway") as bus:
-        await declare(bus, TURN_LOG, TURN_OBJECTS)
-        outcome = await ended(bus, turn_requested(team), Completed(answer))
-    assert (outcome.code, outcome.retryable) == (code, False)

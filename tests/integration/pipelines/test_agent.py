@@ -121,13 +121,13 @@ async def test_a_program_is_kept_by_its_hash_and_stored_by_its_name_for_its_owne
 async def test_a_module_that_cannot_be_called_now_says_so(lab: Lab, replica: Replica, bus: Connecting) -> None:
     monitor, name = await bus(MONITOR), f"{lab.counted.namespace}.add"
     await declare(monitor, HEALTH)
-    ids = {"team": lab.counted.team, "agent": lab.counted.agent}
     source = f"in x: Int\ny = {name}(x)\nz = {name}(x)\nout y\nout z"
     warning = {"line": 2, "column": 5, "message": f"{name} cannot be called now: gone"}
     wanted: list[tuple[HealthStatus, list[JsonObject]]] = [("error", [warning]), ("degraded", [])]
     for status, warnings in wanted:
-        health = AgentHealth(**ids, status=status, message="gone", interval=30.0, at=utc_now())
-        await kv.put(monitor, HEALTH, health, **ids)
+        team, agent = lab.counted.team, lab.counted.agent
+        health = AgentHealth(team=team, agent=agent, status=status, message="gone", interval=30.0, at=utc_now())
+        await kv.put(monitor, HEALTH, health, team=team, agent=agent)
 
         async def warned(warnings: list[JsonObject] = warnings) -> bool:
             return await lab.call("validate", {"source": source}) == {"valid": True, "warnings": warnings}

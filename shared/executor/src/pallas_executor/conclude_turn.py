@@ -10,8 +10,7 @@ from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import TURN_ERRORS, Fault, Result, TurnError, TurnOutcome, TurnRequested, TurnStatus
-from pallas_contracts.valid import valid_json
+from pallas_contracts.turns import TURN_ERRORS, Fault, TurnError, TurnOutcome, TurnRequested, TurnStatus
 from pallas_executor.agent_runtime import (
     Completed,
     Failed,
@@ -80,12 +79,7 @@ async def _offloaded(writer: TurnWriter, outcome: Outcome | None) -> Outcome | N
     if not isinstance(outcome, Completed):
         return outcome
     try:
-        result = _valid(outcome.result)
-    except (ValueError, TypeError) as error:  # another attempt would answer the same
-        log.error("the answer cannot be stored", extra={"reason": str(error)})
-        return Failed("invalid_answer", f"The agent's answer cannot be stored: {error}.")
-    try:
-        offload = partial(writer.offload, result)
+        offload = partial(writer.offload, outcome.result)
         return Completed(await retry_while_unavailable(offload, "offload the answer", deadline=None))
     except Rejected as error:
         log.error("the answer cannot be stored", extra={"reason": error.message})
@@ -93,17 +87,6 @@ async def _offloaded(writer: TurnWriter, outcome: Outcome | None) -> Outcome | N
     except ValueError:  # it cannot be encoded; what has been executed must not be executed again
         log.exception("the answer cannot be written")
         return Failed("invalid_answer", TURN_ERRORS["invalid_answer"])
-
-
-def _valid(result: Result) -> Result:
-    """The result as readers can take it: valid texts, and no more levels than they read, with those around it.
-
-    Raises:
-        ValueError, TypeError: it cannot be made valid.
-    """
-    fields = {"content": result.content, "structured": result.structured, "meta": result.meta}
-    [[valid]] = valid_json([[fields]])
-    return result.model_copy(update=valid | {"content": tuple(valid["content"])})
 
 
 def _not_stored(error: Rejected) -> Failed:

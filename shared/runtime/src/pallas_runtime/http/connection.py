@@ -8,7 +8,7 @@ Trailers are not read: uvicorn would add them to the headers of a request that i
 """
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -147,7 +147,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_body = False
-        cast("dict[str, Any]", self.scope)[ARRIVED] = True
+        scope: Any = self.scope
+        scope[ARRIVED] = True
         self._unread = self._head = 0
         super().on_message_complete()
         self._has_arrived()
@@ -202,7 +203,8 @@ class Connection(HttpToolsProtocol):
     @property
     def _current(self) -> RequestResponseCycle | None:
         """The request whose headers were read last; None before the first."""
-        return cast("RequestResponseCycle | None", self.cycle)
+        cycle: Any = self.cycle
+        return cycle
 
     def _answer(self, status: int, reason: str) -> None:
         fields = [*self.server_state.default_headers, (b"content-type", b"text/plain")]

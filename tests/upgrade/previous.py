@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "547f8e94df540244854f78445c1d63df50837f94"
+PINNED = "d1c31f2252994655d0733e115e12f04d27c66203"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -9,6 +9,7 @@ _MODELS = "see which client a provider makes for a call now, and have it share a
 _SHORTER = "leave this shorter way out of project/shorter.py, then measure with `make bench`"
 _ONCE = "leave it out of project/once.py, then measure with `make bench`"
 _HTTP = "leave project/transport.py out: servers are then called over httpx2's own transport"
+_SETTINGS = "see where fast-agent reads variables and makes its settings now (project/settings.py)"
 _ENDED = "see how a session says that its process has ended, and ask that in `has_lost` (project/aggregator.py)"
 
 NAMES: dict[tuple[str, str], str] = {
@@ -50,6 +51,8 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.mcp.client_gateway", "_managed_http_transport_context"): _HTTP,
     ("openai._vendor.httpx_aiohttp.transport", "AiohttpTransport"): _HTTP,
     ("httpx2._client", "_transport"): _HTTP,
+    ("fast_agent.config", "_settings_from_sources"): _SETTINGS,
+    ("fast_agent.config", "resolve_env_vars"): _SETTINGS,
     ("mcp.client.session", "_dispatcher"): _ENDED,
     ("mcp.shared.jsonrpc_dispatcher", "_closed"): _ENDED,
 }

@@ -192,7 +192,7 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
 ) -> None:
     answer = await stage.call(name, MESSAGE)
     text, requests = expected[name]
-    assert shown(model.taken(), stage.shadow) == requests
+    assert shown(model.taken(), stage.folder) == requests
     assert answer.text == text
     assert answer.messages
 

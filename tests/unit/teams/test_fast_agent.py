@@ -11,7 +11,7 @@ from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
 from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, reveal
 from pallas_teams.fast_agent.own_agents import agent_at
-from pallas_teams.fast_agent.translate import FORCED, force, settings_of, translate
+from pallas_teams.fast_agent.translate import FORCED, expanded, force, settings_of, translate
 
 MODULE = """
 from fast_agent import FastAgent
@@ -176,11 +176,11 @@ def test_a_broken_project_is_a_fault_and_nothing_else(
             {"mcp": {"servers": {"t": {"target": "uvx x"}, "target-2": {"target": "http://y.test"}}}},
         ),
         ({"key": "${SET:-no} ${NOT:-yes} ${SET:own} ${NOT}"}, {"key": "v yes v ${NOT}"}),
-        ({"key": "${SET:own}"}, {"key": "${SET:own}"}),
+        ({"key": "${SET:own}"}, {"key": "v"}),
     ],
 )
 def test_settings_of_an_older_version_are_translated(given_: dict[str, object], wanted: dict[str, object]) -> None:
-    settings = translate(given_, {"SET": "v"}).settings
+    settings = translate(expanded(given_, {"SET": "v"})).settings
     settings.setdefault("mcp", {})
     assert settings == {"mcp": {}} | wanted
 

@@ -5,7 +5,6 @@ An agent that cannot be made is reported; the others are hosted.
 
 import asyncio
 import logging
-import os
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from fast_agent_worker.project.models import close_connections
 from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, sees, teach
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
-from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.settings import settings_of_a_worker
 from fast_agent_worker.settings import FastAgentSettings
 from fast_agent_worker.turns.closure import all_disposed, closure_of
 from fast_agent_worker.turns.journal import made_of
@@ -56,7 +55,7 @@ async def host_team(
 
 @dataclass(slots=True)
 class _Host:
-    """Makes a team's agents. It is also what they share: the shadow of the folder, and connections."""
+    """Makes a team's agents. It is also what they share: the working directory, and connections."""
 
     folder: TeamFolder
     settings: FastAgentSettings
@@ -88,7 +87,7 @@ class _Host:
             connections.start()
 
     async def close(self) -> None:
-        """Close connections, and leave the shadow."""
+        """Close connections, and leave the folder."""
         await all_disposed()
         for connections in self._connections.values():
             await connections.close()
@@ -137,13 +136,11 @@ class _Host:
     def _loaded(self) -> Project:
         if self._project is None:
             folder = self.folder.folder.absolute()
-            shadow, notes = self._stack.enter_context(shadow_of(folder, self.settings.shadow_dir, os.environ))
-            for note in notes:
-                log.info("fast-agent's settings", extra={"note": note})
+            self._stack.enter_context(settings_of_a_worker(folder))
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
             make_once()
-            self._project = Project(shadow, folder)
+            self._project = Project(folder)
         return self._project
 
     def _shared(self, prepared: Prepared, name: str, config: Any) -> Connections | None:

@@ -66,7 +66,6 @@ class Prepared:
 class Project:
     """The loaded sources of one team folder, by the module or the card."""
 
-    shadow: Path
     folder: Path
     _cards: FastAgent | None = None
     _loaded: set[Path] = field(default_factory=set[Path])
@@ -119,8 +118,7 @@ class Project:
         """
         if self._cards is None:
             self._cards = FastAgent(_OF_THE_COMMAND, parse_cli_args=False, quiet=True)
-        path = self.shadow / card.relative_to(self.folder)
-        source = path if card.parent == self.folder else path.parent
+        source = card if card.parent == self.folder else card.parent
         try:
             if source not in self._loaded:
                 self._cards.load_agents(source)
@@ -129,7 +127,7 @@ class Project:
                     load_and_attach_card_tool_agents(self._cards, [str(tools)], preferred_agent_names=[])
         except Exception as error:
             log.exception("a card cannot be loaded", extra={"card": card.name})
-            raise Rejected(f"its card cannot be loaded: {reason_of(error, self.shadow, self.folder)}") from error
+            raise Rejected(f"its card cannot be loaded: {reason_of(error, self.folder)}") from error
         return self._cards
 
     def _import(self, agent: AgentConfig) -> ModuleType:
@@ -139,18 +137,16 @@ class Project:
             Rejected: it cannot be imported; the log has the traceback.
         """
         module = agent.module
-        with _as_program(self.shadow):
+        with _as_program(self.folder):
             try:
                 if isinstance(module, Path):
-                    return _import_file(self.shadow / module.relative_to(self.folder))
+                    return _import_file(module)
                 return importlib.import_module(str(module))
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | GeneratorExit):
                     raise
                 log.exception("a module cannot be imported", extra={"agent": agent.name})
-                raise Rejected(
-                    f"its module could not be imported: {reason_of(error, self.shadow, self.folder)}"
-                ) from error
+                raise Rejected(f"its module could not be imported: {reason_of(error, self.folder)}") from error
 
 
 def silence() -> None:
@@ -206,14 +202,14 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _as_program(shadow: Path) -> Iterator[None]:
+def _as_program(folder: Path) -> Iterator[None]:
     """Import as if the folder were the working directory of a program without arguments.
 
     The folder is searched last: a module of the team that is called like one of Python or of a library must not
     replace that.
     """
-    if str(shadow) not in sys.path:
-        sys.path.append(str(shadow))
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     arguments, sys.argv = sys.argv, ["fast-agent"]
     try:
         yield

@@ -94,6 +94,9 @@ class HostTeams:
                 reading.enter_context(self._changes.reading(folder))
             for loaded in load_teams(self.folders, self.environ):
                 await self._host(loaded)
+        for folder, hosted in zip(self.folders, self.hosted.values(), strict=True):
+            if hosted.failed:
+                self._changes.doubt(folder)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.
@@ -133,6 +136,8 @@ class HostTeams:
             with self._changes.reading(folder):
                 loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
                 await self._host(loaded[folder])
+            if self.hosted[loaded[folder].name].failed:
+                self._changes.doubt(folder)
         except PallasError as error:
             self._refused.add(folder)
             log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})

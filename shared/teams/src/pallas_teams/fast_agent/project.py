@@ -26,7 +26,16 @@ def is_project(folder: Path) -> bool:
     """Whether the folder may be one: it has cards, or a module that names `FastAgent`."""
     if (folder / CARDS).is_dir():
         return True
-    return any(b"FastAgent" in path.read_bytes() for path in folder.glob("*.py") if path.is_file())
+    return any(_names_fast_agent(path) for path in folder.glob("*.py") if path.is_file())
+
+
+def sources_in(folder: Path) -> Iterator[Path]:
+    """The files in which a team may be declared, now or later: its settings, programs of fast-agent, and cards."""
+    for path in folder.glob("*"):
+        if path.suffix in (".yaml", ".yml") or (path.suffix == ".py" and path.is_file() and _names_fast_agent(path)):
+            yield path
+    for cards in (CARDS, CARDS.with_name(TOOL_CARDS)):
+        yield from cards_in(folder / cards)
 
 
 def project_tree(folder: Path, faults: FaultList) -> Branch | None:
@@ -47,6 +56,13 @@ def project_tree(folder: Path, faults: FaultList) -> Branch | None:
             faults.add(top, (), "has no agents.yaml, and no agent is found in its modules and cards")
         return None
     return Branch(top, {"agents": Entry(top, Branch(top, agents))})
+
+
+def _names_fast_agent(path: Path) -> bool:
+    try:
+        return b"FastAgent" in path.read_bytes()
+    except OSError:
+        return False
 
 
 def _found(folder: Path, faults: FaultList) -> Iterator[tuple[str, Path, FoundAgent]]:

@@ -6,6 +6,7 @@ Everything else is handed through untouched.
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def settings_of(folder: Path, environ: Mapping[str, str]) -> Translated:
         TeamFaults: a file cannot be read.
     """
     configs, _ = config_files(folder)
-    given = translate(read_settings(configs), environ)
+    given = translate(expanded(read_settings(configs), environ))
     forced = force(given.settings)
     return Translated(forced.settings, (*given.notes, *forced.notes))
 
@@ -72,9 +73,22 @@ def read_settings(paths: Sequence[Path]) -> Settings:
     return {key: plain(entry.node) for key, entry in tree.entries.items()}
 
 
-def translate(given: Settings, environ: Mapping[str, str]) -> Translated:
-    """Translate the settings of 0.9. Variables with a default as the rest of Pallas writes it are expanded."""
-    settings: Settings = {key: _expanded(value, environ) for key, value in given.items()}
+def expanded(value: Any, environ: Mapping[str, str]) -> Any:
+    """Settings with their variables: `${NAME}`, `${NAME:default}` and, as elsewhere, `${NAME:-default}`."""
+    match value:
+        case {**entries}:
+            return {key: expanded(item, environ) for key, item in entries.items()}
+        case [*items]:
+            return [expanded(item, environ) for item in items]
+        case str():
+            return expand_text(value, environ)
+        case _:
+            return value
+
+
+def translate(given: Settings) -> Translated:
+    """Translate the settings of 0.9."""
+    settings = deepcopy(given)
     notes: list[str] = []
     for rule in (_targets, _auto_sampling, _timeline, _dropped, _agent_paths):
         notes += rule(settings)
@@ -174,15 +188,3 @@ def _mapping(settings: Settings, key: str) -> Settings:
     if not isinstance(settings.get(key), dict):
         settings[key] = {}
     return settings[key]
-
-
-def _expanded(value: Any, environ: Mapping[str, str]) -> Any:
-    match value:
-        case {**entries}:
-            return {key: _expanded(item, environ) for key, item in entries.items()}
-        case [*items]:
-            return [_expanded(item, environ) for item in items]
-        case str() if ":-" in value:
-            return expand_text(value, environ)
-        case _:
-            return value

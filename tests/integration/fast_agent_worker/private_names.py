@@ -24,6 +24,8 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.core.fastagent", "_registered_tools"): _MAKE,
     ("fast_agent.core.fastagent", "_apply_agent_card_histories"): _MAKE,
     ("fast_agent.core.managed_runtime", "_finalize_initial_agent_instance"): _MAKE,
+    ("fast_agent.core.fastagent", "_validate_run_preconditions"): _RUN,
+    ("fast_agent.core.fastagent", "_sync_agent_card_mcp_servers"): _RUN,
     ("fast_agent.core.fastagent", "_apply_environment_skills"): _RUN,
     ("fast_agent.core.fastagent", "_refresh_prompt_context_skills"): _RUN,
     ("fast_agent.tools.elicitation", "_coerce_elicitation_arguments"): _PEOPLE,

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fast_agent_worker.own_agents import adopt_agents
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.models import close_connections
-from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, sees, teach
+from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, teach
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
 from fast_agent_worker.project.settings import settings_of_a_worker
@@ -128,7 +128,7 @@ class _Host:
             name=name,
             shared={each: it for each, it in shared.items() if it is not None},
             made_of={each: made_of(it) for each, it in data.items()},
-            vision=sees(agent, model),
+            model=model,
             watching=self.watching,
         )
         return HostedAgent(definition, self.watching.metered(runtime))

@@ -13,10 +13,10 @@ from typing import Any
 from fast_agent.agents.mcp_agent import McpAgent
 from fast_agent.core.direct_factory import active_agents_in_dependency_group
 from fast_agent.core.fastagent import AgentInstance
-from fast_agent.core.validation import get_agent_dependencies, get_dependencies_groups
+from fast_agent.core.validation import get_dependencies_groups
 from fast_agent.workflow_telemetry import ToolHandlerWorkflowTelemetry
 
-from fast_agent_worker.project.load import Prepared, app_of
+from fast_agent_worker.project.load import Prepared, app_of, closure_in
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.turns.observed import observed_factory
 from fast_agent_worker.turns.relay import WorkflowRelay
@@ -30,13 +30,7 @@ _disposing: set[asyncio.Task[None]] = set()
 
 def closure_of(prepared: Prepared, name: str) -> dict[str, Any]:
     """The data of an agent and of all that it depends on, by name."""
-    found: dict[str, Any] = {}
-    left = [name]
-    while left:
-        if (each := left.pop()) not in found:
-            found[each] = prepared.fast.agents[each]
-            left += get_agent_dependencies(found[each])
-    return found
+    return closure_in(prepared.fast.agents, name)
 
 
 class Closure:

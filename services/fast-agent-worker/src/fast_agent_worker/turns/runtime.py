@@ -11,6 +11,7 @@ from fast_agent.types import PromptMessageExtended, RequestParams
 from mcp_types import ImageContent, TextContent
 
 from fast_agent_worker.project.load import Prepared
+from fast_agent_worker.project.named_models import sees
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.turns.closure import Closure
 from fast_agent_worker.turns.failures import failure_of, outcome_of
@@ -42,13 +43,13 @@ class FastAgentRuntime:
     name: str
     shared: Mapping[str, Connections]
     made_of: Mapping[str, str]
-    vision: bool
+    model: str
     watching: Watching = UNWATCHED
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
         try:
-            seed = read_seed(turn.arguments, vision=self.vision)
+            seed = self._seen(read_seed(turn.arguments, vision=sees(self.config, self.model)))
             said = resumed(turn.request_state, turn.input_responses) if turn.request_state else None
         except Rejected as error:
             return Failed(turn_error(error.code), error.message)
@@ -58,6 +59,17 @@ class FastAgentRuntime:
         except JournalUnusable as error:
             log.warning("the journal cannot be used", extra={"reason": error.reason})
             return steps.restart() or await self._run(steps, emit, seed, said)
+
+    def _seen(self, seed: Seed) -> Seed:
+        """What the turn was asked, if its model gets all images of the message.
+
+        Raises:
+            Rejected: fast-agent would leave one out.
+        """
+        for image in seed.images:
+            if not sees(self.config, self.model, image.mime_type):
+                raise Rejected(f"the model does not take {image.mime_type[:64]}", code="vision_required")
+        return seed
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Refuse: the only prompt of an agent is answered from its definition.
@@ -118,7 +130,7 @@ class FastAgentRuntime:
         if isinstance(error, asyncio.CancelledError):
             return Failed("internal", "the agent cancelled itself")
         log.warning("the run failed", extra={"error": type(error).__name__})
-        return failure_of(error)
+        return failure_of(error, scope.model_error)
 
 
 def _message(role: Any, text: str, images: tuple[Image, ...]) -> PromptMessageExtended:

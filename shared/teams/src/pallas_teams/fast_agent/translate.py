@@ -32,10 +32,12 @@ FORCED: Mapping[str, Mapping[str, Any] | Any] = {
     "otel": {"enabled": False},
     "llm_retries": 0,
     "compaction": {"auto": False},
-    "mcp": {"client": {"auto_sampling": False}, "diagnostics": {"enabled": False}},
-    "elicitation": {"mode": "none"},
+    "mcp": {"diagnostics": {"enabled": False}},
 }
-"""What a worker forces: it logs itself, callers keep the history, and nobody sits at a terminal."""
+"""What a worker forces: it logs itself, and callers keep the history."""
+
+_NEEDS_NOBODY = ("none", "auto-cancel")
+"""Modes of elicitation for which nobody has to sit at a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,12 @@ def force(given: Settings) -> Translated:
     """Force what a worker needs, in settings that are translated."""
     settings, notes = dict(given), list[str]()
     _force(settings, FORCED, "", notes)
+    if _mapping(settings, "elicitation").get("mode") not in _NEEDS_NOBODY:
+        _force(settings, {"elicitation": {"mode": "none"}}, "", notes)
     for name, server in _servers(settings).items():
         if _static_bearer(server) and _mapping(server, "auth").setdefault("oauth", False) is False:
             notes.append(f"mcp.servers.{name}.auth.oauth is false, because it has a bearer of its own")
-        if server.get("elicitation"):
+        if server.get("elicitation") and _mapping(server, "elicitation").get("mode") not in _NEEDS_NOBODY:
             server["elicitation"] = {"mode": "none"}
             notes.append(f"mcp.servers.{name}.elicitation.mode is forced to none")
     return Translated(settings, tuple(notes))

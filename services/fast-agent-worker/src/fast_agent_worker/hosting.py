@@ -21,7 +21,7 @@ from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
 from fast_agent_worker.project.settings import settings_of_a_worker
 from fast_agent_worker.settings import FastAgentSettings
-from fast_agent_worker.turns.closure import all_disposed, closure_of
+from fast_agent_worker.turns.closure import all_disposed, check_class, closure_of
 from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
@@ -117,6 +117,7 @@ class _Host:
         models = models_of(prepared, data)
         model = models[0].spec if models else "none"
         teach(model, agent)
+        await check_class(prepared, name)
         if (missing := lacking(prepared, models)) is not None:
             log.warning("an agent cannot call its model", extra={"agent": agent.name, "reason": missing})
             self.lacking[agent.name] = missing

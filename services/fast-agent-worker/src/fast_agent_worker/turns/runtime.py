@@ -129,6 +129,8 @@ class FastAgentRuntime:
             return outcome_of(work.result(), self.config.name)
         if isinstance(error, asyncio.CancelledError):
             return Failed("internal", "the agent cancelled itself")
+        if isinstance(error, Rejected):
+            return Failed(turn_error(error.code), error.message)
         log.warning("the run failed", extra={"error": type(error).__name__})
         return failure_of(error, scope.model_error)
 

@@ -31,7 +31,7 @@ def is_project(folder: Path) -> bool:
 
 def sources_in(folder: Path) -> Iterator[Path]:
     """The files in which a team may be declared, now or later: its settings, programs of fast-agent, and cards."""
-    for path in folder.glob("*"):
+    for path in (*folder.glob("*"), *(folder / HOME).glob("*")):
         if path.suffix in (".yaml", ".yml") or (path.suffix == ".py" and path.is_file() and _names_fast_agent(path)):
             yield path
     for cards in (CARDS, CARDS.with_name(TOOL_CARDS)):

@@ -136,7 +136,7 @@ class Project:
         if source not in self._loaded:
             self._loaded.add(source)
             self._load_cards(self._cards, source)
-            if card.parent == self.folder / CARDS and (tools := source.parent / TOOL_CARDS).is_dir():
+            if card.parent.name == CARDS and (tools := source.parent / TOOL_CARDS).is_dir():
                 for each in cards_in(tools):
                     attach = partial(load_and_attach_card_tool_agents, self._cards, preferred_agent_names=[])
                     self._load_card(each, lambda path, attach=attach: attach([str(path)]))
@@ -167,7 +167,7 @@ class Project:
             Rejected: it cannot be imported; the log has the traceback.
         """
         module = agent.module
-        with _as_program(self.folder):
+        with _as_program(self.folder, module.parent if isinstance(module, Path) else self.folder):
             try:
                 if isinstance(module, Path):
                     return _import_file(module)
@@ -272,14 +272,13 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _as_program(folder: Path) -> Iterator[None]:
-    """Import as if the folder were the working directory of a program without arguments.
+def _as_program(*folders: Path) -> Iterator[None]:
+    """Import as if the first folder were the working directory of a program in the second, without arguments.
 
-    The folder is searched last: a module of the team that is called like one of Python or of a library must not
+    They are searched last: a module of the team that is called like one of Python or of a library must not
     replace that.
     """
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    sys.path += [path for folder in dict.fromkeys(folders) if (path := str(folder)) not in sys.path]
     arguments, sys.argv = sys.argv, ["fast-agent"]
     try:
         yield

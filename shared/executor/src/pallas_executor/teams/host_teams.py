@@ -144,6 +144,8 @@ class HostTeams:
 
     async def _host(self, loaded: TeamFolder) -> None:
         """Make the team and take it over. Afterwards, the team that is not hosted is closed."""
+        for fault in loaded.left_out:
+            log.error("a part of the folder is left out", extra={"team": loaded.name, "reason": str(fault)})
         fresh = await self.make(loaded)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:

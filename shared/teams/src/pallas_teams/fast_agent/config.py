@@ -10,15 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pallas_teams.addresses import FORBIDDEN_REASON, check_forbidden
-from pallas_teams.fast_agent.project import HOME
+from pallas_teams.fast_agent.project import CONFIG_NAMES, HOME, SECRETS_NAMES
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.parse import parse_file
 from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import SERVER_NAME, CapabilitiesSection, ProviderSection
 from pallas_teams.tree import Branch, Entry, Leaf, Node, Row, merge
-
-CONFIG_NAMES = ("fast-agent.yaml", "fast-agent.config.yaml", "fastagent.config.yaml")
-SECRETS_NAMES = ("fast-agent.secrets.yaml", "fastagent.secrets.yaml")
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 _HTTP = ("url", "headers")

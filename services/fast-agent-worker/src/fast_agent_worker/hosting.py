@@ -166,7 +166,9 @@ class _Host:
     def _define(self, agent: AgentConfig, data: Mapping[str, Any], models: tuple[NamedModel, ...]) -> AgentDefinition:
         name = agent.member or agent.name
         config = data[name]["config"] if name in data else None
-        description = agent.description or (config.description if config is not None else None) or ""
+        description = (
+            agent.description or (config.description if config is not None else None) or f"Send a message to {name}."
+        )
         definition = define_with_model(self.folder, replace(agent, description=" ".join(description.split())[:500]))
         used = dict.fromkeys(server for it in data.values() for server in it["config"].servers)
         servers = [self.folder.servers[server] for server in used if server in self.folder.servers]

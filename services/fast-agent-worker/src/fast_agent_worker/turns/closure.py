@@ -60,7 +60,7 @@ class Closure:
         factory = observed_factory(runtime.model_factory_func, scope)
         for group in get_dependencies_groups(data):
             for each in group:
-                await self._add(prepared, data, factory, each)
+                await self.add(prepared, data, factory, each)
                 if each in shared:
                     await _connect(self.agents[each], shared[each])
                 if each in prepared.tools:
@@ -72,7 +72,12 @@ class Closure:
                 agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
         return self.agents[name]
 
-    async def _add(self, prepared: Prepared, data: dict[str, Any], factory: Any, name: str) -> None:
+    async def add(self, prepared: Prepared, data: dict[str, Any], factory: Any, name: str) -> None:
+        """Make one agent, whose dependencies are made.
+
+        Raises:
+            Rejected: a class of the team's own raises.
+        """
         fast, environment = prepared.fast, prepared.runtime.shell_environment
         try:
             await active_agents_in_dependency_group(
@@ -105,7 +110,7 @@ async def check_class(prepared: Prepared, name: str) -> None:
     try:
         for group in get_dependencies_groups(data):
             for each in group:
-                await closure._add(prepared, data, prepared.runtime.model_factory_func, each)
+                await closure.add(prepared, data, prepared.runtime.model_factory_func, each)
     except FastAgentError as error:
         raise Rejected(f"fast-agent refuses it: {error.message}") from error
     finally:

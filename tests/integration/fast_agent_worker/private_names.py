@@ -50,6 +50,10 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.ui.console_display", "_apply_console_theme"): _ONCE,
     ("fast_agent.mcp.client_callback_runtime", "version"): _ONCE,
     ("httpcore2", "default_ssl_context"): _ONCE,
+    (
+        "fast_agent.mcp.client_gateway",
+        "get_stderr_handler",
+    ): "see how a server gets its standard error now (project/stderr.py)",
     ("fast_agent.mcp.client_gateway", "_managed_http_transport_context"): _HTTP,
     ("openai._vendor.httpx_aiohttp.transport", "AiohttpTransport"): _HTTP,
     ("httpx2._client", "_transport"): _HTTP,

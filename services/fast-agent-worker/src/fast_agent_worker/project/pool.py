@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fast_agent_worker.project.aggregator import SharedAggregator
-from pallas_executor.redact import redact
+from fast_agent_worker.project.stderr import last_lines
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,6 @@ _SIGNS: Mapping[str, str] = {
     "onnect": "cannot connect",
 }
 """What fast-agent says of a server, and what that means."""
-_STDERR = "Recent stderr from stdio server:"
-_LINES, _LONGEST_LINE = 10, 300
-"""Of what a server over stdio has written on standard error: lines in the log, and characters of each."""
 
 
 @dataclass(slots=True)
@@ -155,7 +152,8 @@ class Connections:
                     await self._aggregator.connect(name, seconds)
             except Exception as error:  # fast-agent raises many kinds; each means that it is away
                 log.debug("the server cannot be reached", exc_info=True)
-                self._failed(name, server, *_reason(error))
+                await asyncio.sleep(0)  # what it has written last may be there just now
+                self._failed(name, server, _reason(error, last_lines(name)), last_lines(name))
                 server.took = time.monotonic() - began
             else:
                 if server.pause or server.error is None:
@@ -172,14 +170,13 @@ class Connections:
         server.pause = min(max(2 * server.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
 
 
-def _reason(error: Exception) -> tuple[str, Sequence[str]]:
-    """Why a server is away, and the last lines that it has written on standard error; the reason ends with the last.
+def _reason(error: Exception, written: Sequence[str]) -> str:
+    """Why a server is away; `written` is what it has written on standard error.
 
     What fast-agent says of it is not passed on: it quotes addresses and arguments.
     """
-    said, _, written = str(error).partition(_STDERR)
-    lines = [redact(line.strip())[:_LONGEST_LINE] for line in written.splitlines() if line.strip()][-_LINES:]
+    said = str(error)
     if status := re.search(r"HTTP Error: (\d{3})", said):
-        return f"cannot be reached: status {status[1]}", lines
+        return f"cannot be reached: status {status[1]}"
     known = next((words for sign, words in _SIGNS.items() if sign in said), type(error).__name__)
-    return f"cannot be reached: {known}{f' ({lines[-1]})' if lines else ''}", lines
+    return f"cannot be reached: {known}{f' ({written[-1]})' if written else ''}"

@@ -10,6 +10,7 @@ _SHORTER = "leave this shorter way out of project/shorter.py, then measure with 
 _ONCE = "leave it out of project/once.py, then measure with `make bench`"
 _HTTP = "leave project/transport.py out: servers are then called over httpx2's own transport"
 _SETTINGS = "see where fast-agent reads variables and makes its settings now (project/settings.py)"
+_STDERR = "see how a server gets its standard error now (project/stderr.py)"
 _ENDED = "see how a session says that its process has ended, and ask that in `has_lost` (project/aggregator.py)"
 
 NAMES: dict[tuple[str, str], str] = {

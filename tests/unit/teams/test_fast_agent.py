@@ -188,6 +188,15 @@ def test_a_bad_part_is_left_out_and_told_with_its_line(
     assert (fault.line, message in fault.message, "default" in team.agents) == (line, True, True)
 
 
+def test_a_key_that_is_given_twice_is_a_warning_in_fast_agents_files_and_a_fault_in_agents_yaml(tmp_path: Path) -> None:
+    twice = {"agent-cards___clerk__md": "---\nname: a\nname: clerk\n---\n", "fast-agent__yaml": "a: 1\na: 2\n"}
+    team = load(project(tmp_path / "team", **twice))
+    assert list(team.agents) == ["clerk"]
+    assert {(Path(it.file).name, it.line) for it in team.warnings} == {("clerk.md", 3), ("fast-agent.yaml", 2)}
+    agents = "agents: {a: {card: agent-cards/clerk.md}}\nname: one\nname: two\n"
+    assert "is given twice" in only_fault(project(tmp_path / "team", agents__yaml=agents)).message
+
+
 @given(st.data())
 def test_a_broken_project_is_a_fault_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

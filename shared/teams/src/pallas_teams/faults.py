@@ -90,6 +90,8 @@ class FaultList:
         self._faults: dict[tuple[Mark, str], Fault] = {}
         self.left_out: list[Fault] = []
         """Faults of parts that are left out; the others are used."""
+        self.warnings: list[Fault] = []
+        """What is used all the same."""
 
     def add(self, mark: Mark, path: FieldPath, message: str) -> None:
         """Add a fault of the field at `path`; an empty path means the whole file."""
@@ -104,6 +106,10 @@ class FaultList:
     def leave_out_all(self, faults: "FaultList") -> None:
         """Add the faults of a part that is left out."""
         self.left_out += faults
+
+    def warn(self, mark: Mark, message: str) -> None:
+        """Add what is used all the same, and may be meant otherwise."""
+        self.warnings.append(Fault(mark.file, mark.line, mark.column, "", message))
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(self._faults.values())

@@ -47,11 +47,15 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
-    return tuple(replace(team, left_out=_below(team.folder, faults.left_out)) for team in teams if team is not None)
+    return tuple(
+        replace(team, left_out=_below(team.folder, faults.left_out), warnings=_below(team.folder, faults.warnings))
+        for team in teams
+        if team is not None
+    )
 
 
 def _below(folder: Path, faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    return tuple(fault for fault in faults if Path(fault.file).is_relative_to(folder))
+    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).is_relative_to(folder))
 
 
 @dataclass(frozen=True, slots=True)

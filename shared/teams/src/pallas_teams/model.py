@@ -157,7 +157,8 @@ class AgentConfig:
 class TeamFolder:
     """A team. `servers` are all that are configured, `providers` those that are configured or used by an agent.
 
-    `left_out` has the faults of programs and cards of fast-agent that are not used.
+    `left_out` has the faults of programs and cards of fast-agent that are not used, `warnings` what is used all the
+    same and may be meant otherwise.
     """
 
     folder: Path
@@ -171,6 +172,7 @@ class TeamFolder:
     servers: Mapping[str, ServerConfig]
     providers: Mapping[str, ProviderConfig]
     left_out: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
 
     def dependencies(self, agent: AgentConfig) -> tuple[Dependency, ...]:
         """The downstream servers of the agent, in its order, without those of its sub-agents."""

@@ -26,6 +26,7 @@ def settings_of_a_worker(folder: Path) -> Iterator[None]:
     """Make the folder the working directory, and have fast-agent read its settings as a worker uses them."""
     before, make, resolve = Path.cwd(), config._settings_from_sources, config.resolve_env_vars
     note = cache(lambda text: log.info("fast-agent's settings", extra={"note": text}))
+    missing = cache(lambda name: log.warning("a variable of the settings is not set", extra={"variable": name}))
 
     def made(sources: Any, **options: Any) -> config.Settings:
         given = translate(sources.merged_settings)
@@ -35,7 +36,7 @@ def settings_of_a_worker(folder: Path) -> Iterator[None]:
         return make(replace(sources, merged_settings=forced.settings), **options)
 
     config._settings_from_sources = made
-    config.resolve_env_vars = lambda item: expanded(item, os.environ)
+    config.resolve_env_vars = lambda item: expanded(item, os.environ, missing)
     sys.dont_write_bytecode = True  # the folder is the team's, and may be read-only
     os.chdir(folder)
     try:

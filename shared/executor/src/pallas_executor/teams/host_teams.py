@@ -146,6 +146,8 @@ class HostTeams:
         """Make the team and take it over. Afterwards, the team that is not hosted is closed."""
         for fault in loaded.left_out:
             log.error("a part of the folder is left out", extra={"team": loaded.name, "reason": str(fault)})
+        for fault in loaded.warnings:
+            log.warning("the folder may be meant otherwise", extra={"team": loaded.name, "reason": str(fault)})
         fresh = await self.make(loaded)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:

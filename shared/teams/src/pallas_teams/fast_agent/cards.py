@@ -43,6 +43,7 @@ def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
     """
     own = FaultList()
     card = _parsed(path, own)
+    faults.warnings += own.warnings
     if card is None:
         faults.leave_out_all(own)
         return None
@@ -67,7 +68,9 @@ def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
 
 
 def _parsed(path: Path, faults: FaultList) -> Branch | None:
-    return parse_file(path, faults) if path.suffix in (".yaml", ".yml") else parse_front_matter(path, faults)
+    if path.suffix in (".yaml", ".yml"):
+        return parse_file(path, faults, foreign=True)
+    return parse_front_matter(path, faults)
 
 
 def _text(card: Branch, key: str) -> str | None:

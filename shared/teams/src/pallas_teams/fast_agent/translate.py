@@ -5,7 +5,7 @@ Everything else is handed through untouched.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,21 +69,24 @@ def read_settings(paths: Sequence[Path]) -> Settings:
     if not paths:
         return {}
     faults = FaultList()
-    tree = parse_file(paths[0], faults)
+    tree = parse_file(paths[0], faults, foreign=True)
     if tree is None:
         raise TeamFaults(faults)
     return {key: plain(entry.node) for key, entry in tree.entries.items()}
 
 
-def expanded(value: Any, environ: Mapping[str, str]) -> Any:
-    """Settings with their variables: `${NAME}`, `${NAME:default}` and, as elsewhere, `${NAME:-default}`."""
+def expanded(value: Any, environ: Mapping[str, str], unset: Callable[[str], object] | None = None) -> Any:
+    """Settings with their variables: `${NAME}`, `${NAME:default}` and, as elsewhere, `${NAME:-default}`.
+
+    `unset` is called with each that has no value: fast-agent uses it as it is written.
+    """
     match value:
         case {**entries}:
-            return {key: expanded(item, environ) for key, item in entries.items()}
+            return {key: expanded(item, environ, unset) for key, item in entries.items()}
         case [*items]:
-            return [expanded(item, environ) for item in items]
+            return [expanded(item, environ, unset) for item in items]
         case str():
-            return expand_text(value, environ)
+            return expand_text(value, environ, unset)
         case _:
             return value
 

@@ -5,9 +5,14 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+from tests.conftest import Connecting
+from tests.e2e.calls import call_with
 from tests.integration.fast_agent_worker.scripted_model import Model, scripted_model
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 from tests.integration.real_parts import until
+
+from pallas_bus.transport import kv
+from pallas_contracts.catalog import AGENTS as DEFINITIONS
 
 PYTHON = python()
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode()
@@ -61,6 +66,19 @@ agents:
   blind: {card: cards/blind.md, model: generic.some-vl, model_capabilities: {vision: false}}
   seer: {card: cards/seer.md, model: generic.some-vl, model_capabilities: {vision: true}}
   bad: {card: cards/bad.md}
+  form: {card: cards/form.md}
+"""
+FORM = """---
+name: form
+model: generic.some-vl
+model: generic.other
+tool_input_schema:
+  type: object
+  properties: {city: {type: string, description: Where}, history: {type: string}}
+  required: [city]
+  additionalProperties: false
+---
+{{env}}
 """
 
 
@@ -78,8 +96,9 @@ async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFa
         "src/odd.py": PROGRAM,
         "settings/fastagent.config.yaml": SETTINGS,
         "agents.yaml": AGENTS,
-        "fastagent.config.yaml": f"generic: {{api_key: k, base_url: '{model.url}'}}\n",
+        "fastagent.config.yaml": f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n",
         **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
+        "cards/form.md": FORM,
         "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
     }
     for name, text in files.items():
@@ -87,7 +106,7 @@ async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFa
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     async with a_stage(nats_url, place, "odd", place / "source") as running:
-        for name in ("good", "seer", "ends", "refused"):
+        for name in ("good", "seer", "ends", "refused", "form"):
             await until_hosted(running, name)
         yield running
 
@@ -110,6 +129,12 @@ async def test_an_agent_that_cannot_be_made_is_told_with_the_reason(stage: Stage
     answer = await stage.call(agent, "hello")
     assert answer.error["code"] == "agent_failed"
     assert why in stage.worker.log.read_text("utf-8")
+
+
+async def test_the_model_is_published_without_its_provider(stage: Stage, bus: Connecting) -> None:
+    agents = await kv.snapshot(await bus("health-monitor"), DEFINITIONS)
+    [model] = [it.capabilities and it.capabilities.model for it in agents.values() if it.agent == "seer"]
+    assert model == "some-vl"
 
 
 async def test_a_server_that_ends_says_why_in_its_last_words(stage: Stage) -> None:
@@ -142,6 +167,28 @@ async def test_a_provider_that_is_away_is_a_failure_of_the_model_after_one_call(
 async def test_a_provider_whose_package_is_missing_is_told_at_the_start(stage: Stage) -> None:
     assert "needs a package that is not installed: boto3" in stage.worker.log.read_text("utf-8")
     assert (await stage.call("unpackaged", "hello")).error["code"] == "agent_failed"
+
+
+async def test_an_agent_with_a_schema_of_its_own_takes_its_arguments_as_fast_agent_shows_them_to_the_model(
+    stage: Stage, model: Model
+) -> None:
+    model.taken()
+    async with stage.client("form") as client:
+        [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "form"]
+        assert set(tool.input_schema["properties"]) == {"city", "history", "images", "conversation_id"}
+        assert tool.input_schema["properties"]["history"] == {"type": "string"}
+        await call_with(client, "form", {"history": "long", "city": "Köln", "conversation_id": "c"})
+        assert (await client.call_tool("form", {"message": "hello"})).is_error
+    [asked] = model.taken()
+    assert asked["messages"][-1]["content"] == '{"city": "Köln", "history": "long"}'
+    assert asked["model"] == "other"
+    assert f"Workspace root: {stage.folder}\n" in asked["messages"][0]["content"]
+
+
+def test_a_variable_that_is_not_set_and_a_key_that_is_given_twice_are_told_at_the_start(stage: Stage) -> None:
+    log = stage.worker.log.read_text("utf-8")
+    assert '"variable": "NOT_SET"' in log
+    assert "cards/form.md:4:1: this key is given twice, first on line 3; fast-agent uses this one" in log
 
 
 def test_the_settings_that_a_program_names_itself_are_forced_too(stage: Stage) -> None:

@@ -11,8 +11,10 @@ from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
 from tests.integration.fast_agent_worker.stage import TEAM, Stage, python
 from tests.integration.real_parts import until
 
+from pallas_bus.history.turns import read_turn
 from pallas_bus.transport import kv
 from pallas_contracts.catalog import WORKERS
+from pallas_contracts.turns import ToolStarted
 
 python()
 
@@ -68,6 +70,18 @@ async def test_an_agent_whose_model_cannot_be_called_says_so_before_it_is_called
     [presence] = (await kv.snapshot(connection, WORKERS)).values()
     assert presence.failed["kottos.unknown"] == "agent 'unknown': fast-agent does not know the model 'no-such-model'"
     assert presence.troubles["kottos.keyless"].reason.startswith("no key for model provider groq")
+
+
+@pytest.mark.parametrize("name", ["ledger__pay", "pay"])
+async def test_what_the_folder_says_of_a_tool_holds_also_if_the_model_leaves_its_server_out(
+    stage: Stage, bus: Connecting, name: str
+) -> None:
+    answer = await stage.call("clerk", f'***CALL_TOOL {name} {{"account": "alice"}}')
+    assert "ledger/pay: started" in answer.messages
+    history = await read_turn(await bus("agent-gateway", url=stage.url), answer.turn)
+    assert history is not None
+    started = [it for it in history.attempts[1].in_order() if isinstance(it, ToolStarted)]
+    assert [(it.server, it.tool, it.safe) for it in started] == [("ledger", "pay", True)]
 
 
 async def test_a_tool_that_fails_is_the_models_business(stage: Stage) -> None:

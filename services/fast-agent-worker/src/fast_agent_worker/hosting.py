@@ -28,7 +28,7 @@ from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, u
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError
 from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.teams.definition import check_agent, define_with_model
+from pallas_executor.teams.definition import check_agent, define_with_model, with_ours
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
@@ -130,6 +130,7 @@ class _Host:
             shared={each: it for each, it in shared.items() if it is not None},
             made_of={each: made_of(it) for each, it in data.items()},
             model=model,
+            schema=config.tool_input_schema or None,
             watching=self.watching,
         )
         return HostedAgent(definition, self.watching.metered(runtime))
@@ -174,16 +175,18 @@ class _Host:
         servers = [self.folder.servers[server] for server in used if server in self.folder.servers]
         known = agent.capabilities
         capabilities = known and Capabilities(
-            model=models[0].spec if models else "none",
+            model=models[0].name if models else "none",
             vision=known.vision,
             context_window=known.context_window,
             max_output_tokens=known.max_output_tokens,
         )
         dependencies = tuple(Dependency(name=it.name, key=it.key(), transport=it.transport) for it in servers)
         model = dependency_of(self.folder, models)
-        return definition.model_copy(
-            update={"capabilities": capabilities, "dependencies": dependencies, "model": model}
-        )
+        update: dict[str, Any] = {"capabilities": capabilities, "dependencies": dependencies, "model": model}
+        if config is not None and config.tool_input_schema:
+            [tool] = definition.tools
+            update["tools"] = (tool.model_copy(update={"input_schema": with_ours(config.tool_input_schema)}),)
+        return definition.model_copy(update=update)
 
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})

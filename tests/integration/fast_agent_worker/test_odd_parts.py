@@ -13,6 +13,7 @@ from tests.integration.real_parts import until
 
 from pallas_bus.transport import kv
 from pallas_contracts.catalog import AGENTS as DEFINITIONS
+from pallas_contracts.catalog import WORKERS
 
 PYTHON = python()
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode()
@@ -36,6 +37,7 @@ class Mine(McpAgent):
 @fast.chain("boss", sequence=["good", "lonely"])
 @fast.custom(Mine, "classless", instruction="You help.", model="passthrough")
 @fast.agent("ends", "You help.", model="passthrough", servers=["ends"])
+@fast.agent("cut-off", "You help.", model="passthrough", servers=["away"])
 @fast.agent("refused", "You help.", model="gpt-5")
 @fast.agent("unpackaged", "You help.", model="bedrock.amazon.nova-lite-v1:0")
 async def main():
@@ -51,6 +53,7 @@ openai: {{api_key: k, base_url: "http://127.0.0.1:9"}}
 llm_retries: 3
 mcp:
   servers:
+    away: {{url: "http://127.0.0.1:9/mcp"}}
     ends: {{command: "{PYTHON}", args: ["-c", "import sys; sys.exit('the licence is missing')"]}}
 """
 AGENTS = """
@@ -61,6 +64,7 @@ agents:
   boss: {module: src/odd.py}
   classless: {module: src/odd.py}
   ends: {module: src/odd.py}
+  cut-off: {module: src/odd.py}
   refused: {module: src/odd.py}
   unpackaged: {module: src/odd.py}
   blind: {card: cards/blind.md, model: generic.some-vl, model_capabilities: {vision: false}}
@@ -142,6 +146,19 @@ async def test_a_server_that_ends_says_why_in_its_last_words(stage: Stage) -> No
         return "it ended before it had answered (the licence is missing)" in stage.worker.log.read_text("utf-8")
 
     await until(told)
+
+
+async def test_a_server_that_only_fast_agent_knows_of_is_reported_while_it_is_away(
+    stage: Stage, bus: Connecting
+) -> None:
+    connection = await bus("health-monitor")
+
+    async def reported() -> bool:
+        [presence] = (await kv.snapshot(connection, WORKERS)).values()
+        trouble = presence.troubles.get("odd.cut-off")
+        return trouble is not None and trouble.reason == "server away: cannot be reached: cannot connect"
+
+    await until(reported)
 
 
 async def test_an_image_is_seen_by_the_agent_that_sees_and_refused_by_the_one_that_does_not(

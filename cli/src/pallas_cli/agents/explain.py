@@ -56,7 +56,11 @@ def explain_folder(folder: Path) -> Explained:
         agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
         variables={name: name in os.environ for name in _variables(folder)},
-        notes=[*settings.notes, *map(str, (*team.left_out, *team.warnings)), *_missing(team, agents, settings.settings)],
+        notes=[
+            *settings.notes,
+            *map(str, (*team.left_out, *team.warnings)),
+            *_missing(team, agents, settings.settings),
+        ],
     )
 
 

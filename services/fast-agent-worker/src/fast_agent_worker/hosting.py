@@ -50,7 +50,7 @@ async def host_team(
         if agent.kind == FAST_AGENT:
             await host.add(agent)
     host.start()
-    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted, host.lacking)
+    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted, host.lacks)
 
 
 @dataclass(slots=True)
@@ -68,6 +68,7 @@ class _Host:
     _stack: ExitStack = field(default_factory=ExitStack)
     _project: Project | None = None
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    _used: dict[str, list[Connections]] = field(default_factory=dict[str, list[Connections]])
     _connections: dict[tuple[int, str], Connections] = field(default_factory=dict[tuple[int, str], Connections])
 
     async def add(self, agent: AgentConfig) -> None:
@@ -106,6 +107,16 @@ class _Host:
                     found[server.key()] = found.get(server.key()) or error
         return found
 
+    def lacks(self) -> dict[str, str]:
+        """What agents cannot be called without, and which of their servers are away that only fast-agent knows of."""
+        found = dict(self.lacking)
+        for agent, used in self._used.items():
+            servers = {name: error for each in used for name, error in each.health().items()}
+            for name, error in servers.items():
+                if error is not None and name not in self.folder.servers:
+                    found.setdefault(agent, f"server {name}: {error}")
+        return found
+
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
         if self.settings.own_agents == "same-turn":
@@ -122,6 +133,7 @@ class _Host:
             log.warning("an agent cannot call its model", extra={"agent": agent.name, "reason": missing})
             self.lacking[agent.name] = missing
         shared = {each: self._shared(prepared, each, it["config"]) for each, it in data.items()}
+        self._used[agent.name] = [it for it in shared.values() if it is not None]
         definition = self._define(agent, data, models)
         runtime = FastAgentRuntime(
             config=agent,

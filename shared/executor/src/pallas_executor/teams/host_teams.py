@@ -66,7 +66,7 @@ class HostTeams:
         """Agents that run and lack something, or of which this worker cannot keep what failed turns were asked."""
         found = {} if self.keeps_failed else {agent.key: _CANNOT_KEEP for agent in self._keeping()}
         for team, hosted in self.hosted.items():
-            for agent, why in hosted.lacking.items():
+            for agent, why in hosted.lacking().items():
                 found[f"{team}.{agent}"] = Trouble(status="degraded", reason=line(why))
         return found
 

@@ -1,6 +1,6 @@
 """A team folder as a worker hosts it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,7 +25,7 @@ class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
     `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded. `lacking`
-    maps agents that have started to what they cannot work without.
+    returns what agents that have started cannot work without, or lack now.
     """
 
     team: str
@@ -34,4 +34,4 @@ class HostedTeam:
     shared: TeamRuntime
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: Sequence[AgentDefinition] = ()
-    lacking: dict[str, str] = field(default_factory=dict[str, str])
+    lacking: Callable[[], Mapping[str, str]] = dict[str, str]

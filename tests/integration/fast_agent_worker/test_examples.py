@@ -42,11 +42,15 @@ PROGRAMS = {
     "campaign": ("data-analysis/analysis-campaign.py", "research_campaign_creator"),
     "setup": ("../setup/agent.py", "default"),
     "custom_handler": ("mcp/elicitations/custom_handler_demo.py", "sandbox_custom"),
+    "sandbox": ("mcp/elicitations/sandbox_demo.py", "sandbox"),
+    "url_demo": ("mcp/elicitations/url_demo.py", "url_demo"),
+    "t0": ("tensorzero/agent.py", "default"),
+    "t0_simple": ("tensorzero/simple_agent.py", "default"),
+    "t0_image": ("tensorzero/image_demo.py", "tensorzero_image_tester"),
     "acp_expert": ("hf-toad-cards/agent-cards/acp-expert.md", "acp-expert"),
     "mcp_expert": ("hf-toad-cards/agent-cards/mcp-expert.md", "mcp-expert"),
 }
-"""By the agent's name here. Not among them: two demonstrations of elicitations, which ask at the terminal, and those of
-TensorZero, which need its gateway."""
+"""By the agent's name here. TensorZero's gateway is stood for by the model, and nobody answers at a terminal."""
 MODELS = (
     "sonnet",
     "haiku",
@@ -59,8 +63,14 @@ MODELS = (
     "gpt-5",
     "gpt-oss",
 )
-SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential")
+SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential", "tester")
+STDIO = ("sandbox_server", "url_server")
 MESSAGE = "Write about the moon."
+
+
+def placed(path: str) -> str:
+    """Where a program is in the folder: two have one name."""
+    return path if path.startswith("tensorzero/") else Path(path).name
 
 
 def write_examples(folder: Path, url: str, server: str) -> None:
@@ -72,18 +82,22 @@ def write_examples(folder: Path, url: str, server: str) -> None:
         if path.endswith(".md"):
             agents[name] = {"card": f".fast-agent/agent-cards/{Path(path).name}", "agent": agent}
         else:
-            shutil.copy(RESOURCES / "examples" / path, folder)
-            agents[name] = {"module": Path(path).name, "agent": agent}
-    for path in ("workflows/short_story.md", "mcp/elicitations/sandbox_server.py"):
+            (folder / placed(path)).parent.mkdir(exist_ok=True)
+            shutil.copy(RESOURCES / "examples" / path, folder / placed(path))
+            agents[name] = {"module": placed(path), "agent": agent}
+    own = [f"mcp/elicitations/{name}.py" for name in STDIO]
+    for path in ("workflows/short_story.md", *own):
         shutil.copy(RESOURCES / "examples" / path, folder)
     servers: dict[str, dict[str, Any]] = {name: {"transport": "http", "url": server} for name in SERVERS}
-    servers["sandbox_server"] = {"command": str(PYTHON), "args": ["sandbox_server.py"], "protocol_mode": "modern"}
+    asks = {"protocol_mode": "modern", "elicitation": {"mode": "auto-cancel"}}
+    servers |= {name: {"command": str(PYTHON), "args": [f"{name}.py"], **asks} for name in STDIO}
     quiet = {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False}
     config: dict[str, Any] = {
         "default_model": "passing",
         "logger": quiet,
         "mcp": {"servers": servers},
         "llm_retries": 0,
+        "tensorzero": {"base_url": url, "api_key": "none"},
     }
     config["model_references"] = {"system": {"fast": "haiku"}}
     (folder / "fast-agent.yaml").write_text(yaml.safe_dump(config), "utf-8")
@@ -133,7 +147,7 @@ def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def expected(model: Model, stock: tuple[Path, Popen[str]], stage: Stage) -> dict[str, tuple[str, list[str]]]:
     """What fast-agent itself sends to models, and its answers."""
-    wanted = [(Path(path).name, agent, MESSAGE) for path, agent in PROGRAMS.values()]
+    wanted = [(placed(path), agent, MESSAGE) for path, agent in PROGRAMS.values()]
     found: dict[str, tuple[str, list[str]]] = {}
     folder, process = stock
     if process.stdin is not None and process.stdout is not None:

@@ -16,17 +16,19 @@ from fast_agent.mcp.helpers.content_helpers import text_content
 
 
 async def main() -> None:
-    if not (line := sys.stdin.readline()):
+    # Programs must not read what is written to this one, nor write what is read of it.
+    given, output = os.fdopen(os.dup(0)), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    if not (line := given.readline()):
         return
     wanted = json.loads(line)
-    output = os.dup(1)
-    os.dup2(2, 1)
     sys.argv = ["fast-agent"]
     with os.fdopen(output, "w") as out:
         for file, agent, message in wanted:
             out.write(json.dumps(await run(file, agent, message)) + "\n")
             out.flush()
-            sys.stdin.readline()
+            given.readline()
 
 
 async def run(file: str, agent: str, message: str) -> str:

@@ -41,9 +41,9 @@ NEWER = ("custom_handler", "mcp_expert", "sandbox", "url_demo", "t0_image")
 
 def run(python: str, names: Sequence[str], folder: Path, model: Model) -> Ran:
     """The answer of each program, and what models were sent."""
-    wanted = [(placed(PROGRAMS[name][0]), PROGRAMS[name][1], MESSAGE) for name in names]
+    wanted = [(str(folder), placed(PROGRAMS[name][0]), PROGRAMS[name][1], MESSAGE) for name in names]
     found: Ran = {}
-    with Popen([python, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+    with Popen([python, STOCK / "run.py"], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(wanted) + "\n")

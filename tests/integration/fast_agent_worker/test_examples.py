@@ -69,7 +69,9 @@ MESSAGE = "Write about the moon."
 
 
 def placed(path: str) -> str:
-    """Where a program is in the folder: two have one name."""
+    """Where a program or a card is in the folder: two programs have one name."""
+    if path.endswith(".md"):
+        return f".fast-agent/agent-cards/{Path(path).name}"
     return path if path.startswith("tensorzero/") else Path(path).name
 
 
@@ -80,7 +82,7 @@ def write_examples(folder: Path, url: str, server: str) -> None:
     shutil.copytree(RESOURCES / "examples/hf-toad-cards", folder / ".fast-agent")
     for name, (path, agent) in PROGRAMS.items():
         if path.endswith(".md"):
-            agents[name] = {"card": f".fast-agent/agent-cards/{Path(path).name}", "agent": agent}
+            agents[name] = {"card": placed(path), "agent": agent}
         else:
             (folder / placed(path)).parent.mkdir(exist_ok=True)
             shutil.copy(RESOURCES / "examples" / path, folder / placed(path))
@@ -97,6 +99,7 @@ def write_examples(folder: Path, url: str, server: str) -> None:
         "logger": quiet,
         "mcp": {"servers": servers},
         "llm_retries": 0,
+        "session_history": False,
         "tensorzero": {"base_url": url, "api_key": "none"},
     }
     config["model_references"] = {"system": {"fast": "haiku"}}
@@ -139,7 +142,7 @@ def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -
     """fast-agent itself, in the folder with the examples. It is imported while the worker starts."""
     folder = tmp_path_factory.mktemp("stock") / "examples"
     write_examples(folder, model.url, server)
-    with Popen([PYTHON, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+    with Popen([PYTHON, STOCK / "run.py"], stdin=PIPE, stdout=PIPE, text=True) as process:
         yield folder, process
     assert process.returncode == 0
 
@@ -147,9 +150,9 @@ def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def expected(model: Model, stock: tuple[Path, Popen[str]], stage: Stage) -> dict[str, tuple[str, list[str]]]:
     """What fast-agent itself sends to models, and its answers."""
-    wanted = [(placed(path), agent, MESSAGE) for path, agent in PROGRAMS.values()]
     found: dict[str, tuple[str, list[str]]] = {}
     folder, process = stock
+    wanted = [(str(folder), placed(path), agent, MESSAGE) for path, agent in PROGRAMS.values()]
     if process.stdin is not None and process.stdout is not None:
         process.stdin.write(json.dumps(wanted) + "\n")
         process.stdin.flush()
@@ -209,6 +212,18 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
     assert shown(model.taken(), stage.folder) == requests
     assert answer.text == text
     assert answer.messages
+
+
+def test_the_files_afterwards_are_the_same(
+    expected: dict[str, tuple[str, list[str]]], stage: Stage, stock: tuple[Path, Popen[str]]
+) -> None:
+    assert len(expected) == len(PROGRAMS)
+    assert files_of(stage.folder) == files_of(stock[0])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 async def test_calls_of_models_have_the_price_of_the_table(stage: Stage) -> None:

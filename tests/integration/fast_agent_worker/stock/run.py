@@ -1,7 +1,7 @@
 """Runs agents as fast-agent itself does, and prints their answers: `python run.py`.
 
 It reads a list of `[folder, file, agent, message]` as JSON. For each it prints a text as JSON, and waits for a line.
-Each runs in a process of its own, because fast-agent keeps settings in global variables; it is imported once.
+Each folder has a process of its own, because fast-agent keeps settings in global variables; it is imported once.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import importlib.util
 import json
 import os
 import sys
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from fast_agent import FastAgent, PromptMessageExtended
@@ -25,15 +27,17 @@ def main() -> None:
     sys.dont_write_bytecode = True
     if not (line := given.readline()):
         return
-    for folder, file, agent, message in json.loads(line):
+    for folder, wanted in groupby(json.loads(line), key=itemgetter(0)):
         if (child := os.fork()) == 0:
             os.chdir(folder)
-            fast = cards(Path(file).absolute().parent) if file.endswith(".md") else module(file)
-            text = asyncio.run(run(fast, agent, message))
-            os.write(output, f"{json.dumps(text)}\n".encode())
+            for _, file, agent, message in wanted:
+                fast = cards(Path(file).absolute().parent) if file.endswith(".md") else module(file)
+                text = asyncio.run(run(fast, agent, message))
+                os.write(output, f"{json.dumps(text)}\n".encode())
+                given.readline()
             os._exit(0)
-        os.waitpid(child, 0)
-        given.readline()
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)
 
 
 async def run(fast: FastAgent, agent: str, message: str) -> str:

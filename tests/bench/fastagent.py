@@ -100,7 +100,7 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[tuple[list[Su
         stateless, by_request = peer("request")
         plain, plain_by_request = peer("request", "plain")
         env = {"PALLAS_NATS_URL": url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(_team(folder, config))}
-        env |= {"PALLAS_SLOTS": "64", "PALLAS_SHADOW_DIR": str(folder / "shadows")}
+        env |= {"PALLAS_SLOTS": "64"}
         start = partial(running, "fast-agent-worker", folder, "fast_agent_worker", env=env, python=python)
         hosting = enter(start()).wait_for("readyz")
         hosted = replace(ours, path="/teams/hosted/mcp/stepper")

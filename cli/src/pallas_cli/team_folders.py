@@ -23,7 +23,7 @@ _COPY = Path("teams") / "demo"
 @dataclass(frozen=True, slots=True)
 class TeamSummary:
     """A team: its name, its agents in the order of the file, their dedicated ports, its id at team-lifecycle, the names
-    of its downstream servers, and whether it has agents of fast-agent."""
+    of its downstream servers, whether it has agents of fast-agent, and what is said of parts of the folder."""
 
     name: str
     folder: Path
@@ -32,6 +32,7 @@ class TeamSummary:
     team_id: str | None = None
     servers: frozenset[str] = frozenset()
     fast_agent: bool = False
+    told: tuple[str, ...] = ()
 
 
 def demo_folder() -> Path:
@@ -72,6 +73,7 @@ def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[
             team_id=team.team_id,
             servers=frozenset(team.servers),
             fast_agent=any(agent.kind == "fast-agent" for agent in team.agents.values()),
+            told=(*(f"left out: {it}" for it in team.left_out), *(f"warning: {it}" for it in team.warnings)),
         )
         for team in teams
     ]

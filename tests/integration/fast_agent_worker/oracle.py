@@ -24,6 +24,7 @@ from tests.integration.fast_agent_worker.test_examples import (
     PROGRAMS,
     PYTHON,
     STOCK,
+    placed,
     shown,
     wait_for_port,
     write_examples,
@@ -34,15 +35,15 @@ from pallas_teams.fast_agent.translate import settings_of
 type Ran = dict[str, tuple[str, list[str]]]
 
 OF_0_9: dict[str, Any] = {"auto_sampling": True, "mcp_timeline": {"steps": 10}, "mcp_ui_mode": "disabled"}
-NEWER = ("custom_handler", "mcp_expert")
+NEWER = ("custom_handler", "mcp_expert", "sandbox", "url_demo", "t0_image")
 """Programs that 0.9.30 does not have in this form."""
 
 
 def run(python: str, names: Sequence[str], folder: Path, model: Model) -> Ran:
     """The answer of each program, and what models were sent."""
-    wanted = [(Path(PROGRAMS[name][0]).name, PROGRAMS[name][1], MESSAGE) for name in names]
+    wanted = [(str(folder), placed(PROGRAMS[name][0]), PROGRAMS[name][1], MESSAGE) for name in names]
     found: Ran = {}
-    with Popen([python, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+    with Popen([python, STOCK / "run.py"], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(wanted) + "\n")

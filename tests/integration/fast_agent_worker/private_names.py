@@ -9,6 +9,8 @@ _MODELS = "see which client a provider makes for a call now, and have it share a
 _SHORTER = "leave this shorter way out of project/shorter.py, then measure with `make bench`"
 _ONCE = "leave it out of project/once.py, then measure with `make bench`"
 _HTTP = "leave project/transport.py out: servers are then called over httpx2's own transport"
+_SETTINGS = "see where fast-agent reads variables and makes its settings now (project/settings.py)"
+_STDERR = "see how a server gets its standard error now (project/stderr.py)"
 _ENDED = "see how a session says that its process has ended, and ask that in `has_lost` (project/aggregator.py)"
 
 NAMES: dict[tuple[str, str], str] = {
@@ -23,6 +25,8 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.core.fastagent", "_registered_tools"): _MAKE,
     ("fast_agent.core.fastagent", "_apply_agent_card_histories"): _MAKE,
     ("fast_agent.core.managed_runtime", "_finalize_initial_agent_instance"): _MAKE,
+    ("fast_agent.core.fastagent", "_validate_run_preconditions"): _RUN,
+    ("fast_agent.core.fastagent", "_sync_agent_card_mcp_servers"): _RUN,
     ("fast_agent.core.fastagent", "_apply_environment_skills"): _RUN,
     ("fast_agent.core.fastagent", "_refresh_prompt_context_skills"): _RUN,
     ("fast_agent.tools.elicitation", "_coerce_elicitation_arguments"): _PEOPLE,
@@ -47,10 +51,16 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.ui.console_display", "_apply_console_theme"): _ONCE,
     ("fast_agent.mcp.client_callback_runtime", "version"): _ONCE,
     ("httpcore2", "default_ssl_context"): _ONCE,
+    (
+        "fast_agent.mcp.client_gateway",
+        "get_stderr_handler",
+    ): "see how a server gets its standard error now (project/stderr.py)",
     ("fast_agent.mcp.client_gateway", "_managed_http_transport_context"): _HTTP,
     ("openai._vendor.httpx_aiohttp.transport", "AiohttpTransport"): _HTTP,
     ("httpx2._client", "_transport"): _HTTP,
     ("mcp.client.session", "validate_tool_result"): "see what checks results now (project/transport.py)",
+    ("fast_agent.config", "_settings_from_sources"): _SETTINGS,
+    ("fast_agent.config", "resolve_env_vars"): _SETTINGS,
     ("mcp.client.session", "_dispatcher"): _ENDED,
     ("mcp.shared.jsonrpc_dispatcher", "_closed"): _ENDED,
 }

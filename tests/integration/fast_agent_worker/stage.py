@@ -54,12 +54,6 @@ class Stage:
         async with self.client(agent) as client:
             return await call(client, agent, message, **more)
 
-    @property
-    def shadow(self) -> Path:
-        """The folder in which the worker runs."""
-        [found] = (self.folder.parent / "shadows").glob(f"*/*-{self.worker.process.pid}")
-        return found
-
     async def counted(self, metric: str, **labels: str) -> float:
         """The sum of a metric of the worker, over all series with these labels."""
         async with httpx2.AsyncClient() as http:
@@ -95,7 +89,7 @@ async def a_worker_of(url: str, place: Path, folder: Path, name: str, **settings
     others["ANTHROPIC_URL"] = settings.pop("anthropic_url", "http://127.0.0.1:9")
     others["AWAY_PORT"] = settings.pop("away", "9")
     others["GATEWAY_URL"] = settings.get("gateway_urls", "http://127.0.0.1:9")
-    given = {"teams": str(folder), "shadow_dir": str(place / "shadows"), **settings}
+    given = {"teams": str(folder), **settings}
     async with a_service("fast_agent_worker", url, place, name, others, python=str(python()), **given) as worker:
         await worker.ready(2 * STARTS_WITHIN)  # it imports fast-agent, and then all programs of the folder
         yield worker

@@ -42,11 +42,15 @@ PROGRAMS = {
     "campaign": ("data-analysis/analysis-campaign.py", "research_campaign_creator"),
     "setup": ("../setup/agent.py", "default"),
     "custom_handler": ("mcp/elicitations/custom_handler_demo.py", "sandbox_custom"),
+    "sandbox": ("mcp/elicitations/sandbox_demo.py", "sandbox"),
+    "url_demo": ("mcp/elicitations/url_demo.py", "url_demo"),
+    "t0": ("tensorzero/agent.py", "default"),
+    "t0_simple": ("tensorzero/simple_agent.py", "default"),
+    "t0_image": ("tensorzero/image_demo.py", "tensorzero_image_tester"),
     "acp_expert": ("hf-toad-cards/agent-cards/acp-expert.md", "acp-expert"),
     "mcp_expert": ("hf-toad-cards/agent-cards/mcp-expert.md", "mcp-expert"),
 }
-"""By the agent's name here. Not among them: two demonstrations of elicitations, which ask at the terminal, and those of
-TensorZero, which need its gateway."""
+"""By the agent's name here. TensorZero's gateway is stood for by the model, and nobody answers at a terminal."""
 MODELS = (
     "sonnet",
     "haiku",
@@ -59,8 +63,16 @@ MODELS = (
     "gpt-5",
     "gpt-oss",
 )
-SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential")
+SERVERS = ("time", "fetch", "filesystem", "brave", "interpreter", "sequential", "tester")
+STDIO = ("sandbox_server", "url_server")
 MESSAGE = "Write about the moon."
+
+
+def placed(path: str) -> str:
+    """Where a program or a card is in the folder: two programs have one name."""
+    if path.endswith(".md"):
+        return f".fast-agent/agent-cards/{Path(path).name}"
+    return path if path.startswith("tensorzero/") else Path(path).name
 
 
 def write_examples(folder: Path, url: str, server: str) -> None:
@@ -70,20 +82,25 @@ def write_examples(folder: Path, url: str, server: str) -> None:
     shutil.copytree(RESOURCES / "examples/hf-toad-cards", folder / ".fast-agent")
     for name, (path, agent) in PROGRAMS.items():
         if path.endswith(".md"):
-            agents[name] = {"card": f".fast-agent/agent-cards/{Path(path).name}", "agent": agent}
+            agents[name] = {"card": placed(path), "agent": agent}
         else:
-            shutil.copy(RESOURCES / "examples" / path, folder)
-            agents[name] = {"module": Path(path).name, "agent": agent}
-    for path in ("workflows/short_story.md", "mcp/elicitations/sandbox_server.py"):
+            (folder / placed(path)).parent.mkdir(exist_ok=True)
+            shutil.copy(RESOURCES / "examples" / path, folder / placed(path))
+            agents[name] = {"module": placed(path), "agent": agent}
+    own = [f"mcp/elicitations/{name}.py" for name in STDIO]
+    for path in ("workflows/short_story.md", *own):
         shutil.copy(RESOURCES / "examples" / path, folder)
     servers: dict[str, dict[str, Any]] = {name: {"transport": "http", "url": server} for name in SERVERS}
-    servers["sandbox_server"] = {"command": str(PYTHON), "args": ["sandbox_server.py"], "protocol_mode": "modern"}
+    asks = {"protocol_mode": "modern", "elicitation": {"mode": "auto-cancel"}}
+    servers |= {name: {"command": str(PYTHON), "args": [f"{name}.py"], **asks} for name in STDIO}
     quiet = {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False}
     config: dict[str, Any] = {
         "default_model": "passing",
         "logger": quiet,
         "mcp": {"servers": servers},
         "llm_retries": 0,
+        "session_history": False,
+        "tensorzero": {"base_url": url, "api_key": "none"},
     }
     config["model_references"] = {"system": {"fast": "haiku"}}
     (folder / "fast-agent.yaml").write_text(yaml.safe_dump(config), "utf-8")
@@ -125,7 +142,7 @@ def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -
     """fast-agent itself, in the folder with the examples. It is imported while the worker starts."""
     folder = tmp_path_factory.mktemp("stock") / "examples"
     write_examples(folder, model.url, server)
-    with Popen([PYTHON, STOCK / "run.py"], cwd=folder, stdin=PIPE, stdout=PIPE, text=True) as process:
+    with Popen([PYTHON, STOCK / "run.py"], stdin=PIPE, stdout=PIPE, text=True) as process:
         yield folder, process
     assert process.returncode == 0
 
@@ -133,9 +150,9 @@ def stock(model: Model, server: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def expected(model: Model, stock: tuple[Path, Popen[str]], stage: Stage) -> dict[str, tuple[str, list[str]]]:
     """What fast-agent itself sends to models, and its answers."""
-    wanted = [(Path(path).name, agent, MESSAGE) for path, agent in PROGRAMS.values()]
     found: dict[str, tuple[str, list[str]]] = {}
     folder, process = stock
+    wanted = [(str(folder), placed(path), agent, MESSAGE) for path, agent in PROGRAMS.values()]
     if process.stdin is not None and process.stdout is not None:
         process.stdin.write(json.dumps(wanted) + "\n")
         process.stdin.flush()
@@ -192,9 +209,21 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
 ) -> None:
     answer = await stage.call(name, MESSAGE)
     text, requests = expected[name]
-    assert shown(model.taken(), stage.shadow) == requests
+    assert shown(model.taken(), stage.folder) == requests
     assert answer.text == text
     assert answer.messages
+
+
+def test_the_files_afterwards_are_the_same(
+    expected: dict[str, tuple[str, list[str]]], stage: Stage, stock: tuple[Path, Popen[str]]
+) -> None:
+    assert len(expected) == len(PROGRAMS)
+    assert files_of(stage.folder) == files_of(stock[0])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 async def test_calls_of_models_have_the_price_of_the_table(stage: Stage) -> None:

@@ -8,11 +8,13 @@ import pytest
 from mcp_types import TextContent
 from tests.conftest import Connecting
 from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
-from tests.integration.fast_agent_worker.stage import Stage, python
+from tests.integration.fast_agent_worker.stage import TEAM, Stage, python
 from tests.integration.real_parts import until
 
+from pallas_bus.history.turns import read_turn
 from pallas_bus.transport import kv
 from pallas_contracts.catalog import WORKERS
+from pallas_contracts.turns import ToolStarted
 
 python()
 
@@ -68,6 +70,18 @@ async def test_an_agent_whose_model_cannot_be_called_says_so_before_it_is_called
     [presence] = (await kv.snapshot(connection, WORKERS)).values()
     assert presence.failed["kottos.unknown"] == "agent 'unknown': fast-agent does not know the model 'no-such-model'"
     assert presence.troubles["kottos.keyless"].reason.startswith("no key for model provider groq")
+
+
+@pytest.mark.parametrize("name", ["ledger__pay", "pay"])
+async def test_what_the_folder_says_of_a_tool_holds_also_if_the_model_leaves_its_server_out(
+    stage: Stage, bus: Connecting, name: str
+) -> None:
+    answer = await stage.call("clerk", f'***CALL_TOOL {name} {{"account": "alice"}}')
+    assert "ledger/pay: started" in answer.messages
+    history = await read_turn(await bus("agent-gateway", url=stage.url), answer.turn)
+    assert history is not None
+    started = [it for it in history.attempts[1].in_order() if isinstance(it, ToolStarted)]
+    assert [(it.server, it.tool, it.safe) for it in started] == [("ledger", "pay", True)]
 
 
 async def test_a_tool_that_fails_is_the_models_business(stage: Stage) -> None:
@@ -160,9 +174,15 @@ async def test_agents_that_cannot_be_imported_are_reported_and_the_others_work(s
     assert "Traceback" not in (await stage.call("harper", "hello")).text
 
 
-def test_secrets_are_in_no_file_that_others_can_read(stage: Stage) -> None:
-    shadow = stage.shadow
-    secrets = shadow / "fastagent.secrets.yaml"
-    assert (secrets.stat().st_mode & 0o777, shadow.stat().st_mode & 0o777) == (0o600, 0o700)
+async def test_servers_work_in_the_teams_folder_and_the_worker_leaves_it_as_it_is(stage: Stage) -> None:
+    await stage.call("harper", '***CALL_TOOL ledger__save {"name": "out.txt", "text": "kept"}')
+    assert (stage.folder / "out.txt").read_text("utf-8") == "kept"
+    (stage.folder / "out.txt").unlink()
+    assert files_of(stage.folder) == files_of(TEAM)
     assert "a-team-jwt" not in stage.worker.log.read_text("utf-8")
-    assert not list(Path(stage.folder).rglob("*.log"))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, without bytecode of these tests."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}

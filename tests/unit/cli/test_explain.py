@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pallas_cli.agents.check import check
 from pallas_cli.agents.explain import explain_folder
+from pallas_cli.team_folders import read_teams
 
 MODULE = """
 from fast_agent import FastAgent
@@ -17,6 +19,7 @@ async def main(): ...
 AGENTS = "agents: {harper: {module: team.py}, helper: {module: team.py}, other: {module: team.py, agent: othr}}"
 CONFIG = "default_model: sonnet\nauto_sampling: true\nmcp: {servers: {argos: {url: 'http://argos.test'}}}\n"
 SECRETS = "mcp: {servers: {argos: {headers: {Authorization: 'Bearer ${TEAM_JWT}'}}}}\n"
+TWICE = "this key is given twice, first on line 1; fast-agent uses this one"
 
 
 @pytest.fixture
@@ -53,3 +56,20 @@ def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
     found = explain_folder(folder)
     assert "auto_sampling is read as mcp.client.auto_sampling" in found.notes
     assert "  variable TEAM_JWT: not set" in found.as_lines()
+
+
+def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "team.py").write_text(MODULE, "utf-8")
+    (folder / "fast-agent.yaml").write_text("default_model: sonnet\ndefault_model: haiku\n", "utf-8")
+    assert check([folder]).valid
+    assert check([folder]).as_lines()[-1].endswith("fast-agent.yaml:2:1: " + TWICE + " (a warning)")
+    (folder / "bad.py").write_text("from fast_agent import FastAgent\n)", "utf-8")
+    assert not check([folder]).valid
+    [team] = read_teams([folder], {})
+    assert team.told == (
+        f"left out: {folder}/bad.py:2:1: is not Python that can be read",
+        f"warning: {folder}/fast-agent.yaml:2:1: {TWICE}",
+    )
+    assert {told.partition(": ")[2] for told in team.told} <= {*explain_folder(folder).notes}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
-from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, reveal
+from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, load_teams, reveal
 from pallas_teams.fast_agent.own_agents import agent_at
-from pallas_teams.fast_agent.translate import FORCED, force, settings_of, translate
+from pallas_teams.fast_agent.translate import FORCED, expanded, force, settings_of, translate
 
 MODULE = """
 from fast_agent import FastAgent
@@ -120,9 +120,8 @@ def test_the_servers_that_can_be_probed_are_known_with_fast_agents_own_ways_to_w
     ("files", "message"),
     [
         ({"agent__py": "fast = FastAgent("}, "is not Python that can be read"),
-        ({"agent__py": "from fast_agent import FastAgent"}, "no agent is found in its modules and cards"),
-        ({"agent__py": MODULE, "other__py": MODULE}, "two agents would be called 'harper-one'"),
-        ({"agent__py": MODULE.replace("Harper One", "get_health")}, "no agent can be called 'get_health'"),
+        ({"agent__py": "from fast_agent import FastAgent"}, "no agent is found"),
+        ({"readme__md": "# no card", "agents__md": "---\ntitle: x\n---\n"}, "no agent is found"),
         ({"agent__py": MODULE, "fast-agent__yaml": "", "fastagent__config__yaml": ""}, "reads only one of them"),
         ({"agent__py": MODULE, "fast-agent__yaml": "a: ["}, "is not valid YAML"),
         ({".fast-agent___agent-cards___a__md": "---\nname: a\n"}, "has no line of three dashes"),
@@ -139,6 +138,63 @@ def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, files: dict[str, st
     [fault, *_] = faults_of(folder)
     assert message in fault.message
     assert Path(fault.file).is_relative_to(folder)
+
+
+UNNAMED = (
+    "from fast_agent import FastAgent\nfast = FastAgent('x')\n@fast.agent(instruction='x')\nasync def main(): ...\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "agents"),
+    [
+        ({"agent__py": UNNAMED}, ["default"]),
+        ({"src___agent__py": UNNAMED, "src___far___too___deep___b__py": UNNAMED}, ["default"]),
+        ({"agent__py": UNNAMED, "src___other__py": UNNAMED}, ["default"]),
+        ({"a__py": UNNAMED, "b__py": UNNAMED}, ["a", "b"]),
+        ({"one___a__py": UNNAMED, "two___a__py": UNNAMED}, ["one-a", "two-a"]),
+        ({"a__py": MODULE, "b__py": MODULE}, ["a-both", "a-harper-one", "b-both", "b-harper-one"]),
+        ({"one___agent__py": UNNAMED, "one___fast-agent__yaml": "", "two___agent__py": UNNAMED}, ["default"]),
+        ({"__venv___x___a__py": UNNAMED, "node_modules___a__py": UNNAMED, "b___agent__py": UNNAMED}, ["default"]),
+        ({"agent-cards___clerk__md": CARD, "fast-agent__yaml": ""}, ["clerk"]),
+        ({"clerk__md": CARD, "README__md": CARD, "SKILL__md": CARD, "fast-agent__yaml": ""}, ["clerk"]),
+    ],
+)
+def test_agents_are_found_where_fast_agent_is_started_with_them(
+    tmp_path: Path, files: dict[str, str], agents: list[str]
+) -> None:
+    assert sorted(load(project(tmp_path / "team", **files)).agents) == agents
+
+
+def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
+    folders = [project(tmp_path / name, agent__py=UNNAMED) for name in ("one", "two")]
+    assert [team.namespace for team in load_teams(folders, {})] == ["local.pallas.one", "local.pallas.two"]
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "message"),
+    [
+        ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "is not Python that can be read"),
+        ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
+        ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
+        ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),
+    ],
+)
+def test_a_bad_part_is_left_out_and_told_with_its_line(
+    tmp_path: Path, files: dict[str, str], line: int, message: str
+) -> None:
+    team = load(project(tmp_path / "team", agent__py=UNNAMED, **files))
+    [fault] = team.left_out
+    assert (fault.line, message in fault.message, "default" in team.agents) == (line, True, True)
+
+
+def test_a_key_that_is_given_twice_is_a_warning_in_fast_agents_files_and_a_fault_in_agents_yaml(tmp_path: Path) -> None:
+    twice = {"agent-cards___clerk__md": "---\nname: a\nname: clerk\n---\n", "fast-agent__yaml": "a: 1\na: 2\n"}
+    team = load(project(tmp_path / "team", **twice))
+    assert list(team.agents) == ["clerk"]
+    assert {(Path(it.file).name, it.line) for it in team.warnings} == {("clerk.md", 3), ("fast-agent.yaml", 2)}
+    agents = "agents: {a: {card: agent-cards/clerk.md}}\nname: one\nname: two\n"
+    assert "is given twice" in only_fault(project(tmp_path / "team", agents__yaml=agents)).message
 
 
 @given(st.data())
@@ -176,11 +232,11 @@ def test_a_broken_project_is_a_fault_and_nothing_else(
             {"mcp": {"servers": {"t": {"target": "uvx x"}, "target-2": {"target": "http://y.test"}}}},
         ),
         ({"key": "${SET:-no} ${NOT:-yes} ${SET:own} ${NOT}"}, {"key": "v yes v ${NOT}"}),
-        ({"key": "${SET:own}"}, {"key": "${SET:own}"}),
+        ({"key": "${SET:own}"}, {"key": "v"}),
     ],
 )
 def test_settings_of_an_older_version_are_translated(given_: dict[str, object], wanted: dict[str, object]) -> None:
-    settings = translate(given_, {"SET": "v"}).settings
+    settings = translate(expanded(given_, {"SET": "v"})).settings
     settings.setdefault("mcp", {})
     assert settings == {"mcp": {}} | wanted
 

@@ -232,7 +232,7 @@ def test_an_unreadable_configuration_is_the_only_fault(tmp_path: Path) -> None:
 
 def test_a_folder_without_agents_yaml_is_refused(tmp_path: Path) -> None:
     fault = only_fault(tmp_path)
-    assert str(fault) == f"{tmp_path}/agents.yaml: cannot be read: No such file or directory"
+    assert str(fault).startswith(f"{tmp_path}: no agent is found: there is no agents.yaml")
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

@@ -53,3 +53,45 @@ def test_a_folder_with_faults_counts_as_read_until_it_is_forgotten(folders: tupl
     assert changes.unread() == []
     changes.forget(folders[0])
     assert changes.unread() == [folders[0]]
+
+
+def test_what_tools_write_is_no_change_but_a_further_program_or_card_is(folders: tuple[Path, Path]) -> None:
+    [one, *_] = folders
+    (one / "instruction.md").write_text("as it was")
+    (one / "notes.txt").write_text("as it was")
+    changes = FolderChanges([one])
+    with changes.reading(one):
+        assert (one / "instruction.md").read_text() == "as it was"
+    (one / "notes.txt").write_text("other")
+    (one / "more.txt").write_text("more")
+    (one / "script.py").write_text("print()")
+    assert changes.unread() == []
+    for name in ("instruction.md", "agents.yaml", "program.py", ".fast-agent/agent-cards/a.md"):
+        path = one / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else None
+        path.write_text("FastAgent")
+        assert changes.unread() == [one], name
+        path.unlink() if before is None else path.write_text(before)
+        assert changes.unread() == [], name
+
+
+def test_each_file_of_a_folder_that_does_not_work_may_be_the_remedy(folders: tuple[Path, Path]) -> None:
+    [one, *_] = folders
+    changes = FolderChanges([one])
+    with changes.reading(one):
+        pass
+    changes.doubt(one)
+    assert changes.unread() == []
+    (one / "helper.py").write_text("x = 1")
+    assert changes.unread() == [one]
+
+
+def test_a_large_file_counts_without_being_read(folders: tuple[Path, Path]) -> None:
+    [one, *_] = folders
+    with (one / "model.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    changes = FolderChanges([one])
+    with changes.reading(one):
+        pass
+    assert changes.unread() == []

@@ -19,18 +19,29 @@ class TeamCheck:
 
     @property
     def valid(self) -> bool:
-        """Whether a worker can host the teams."""
-        return not self.faults
+        """Whether a worker can host the teams, with all of their agents."""
+        return not self.found
+
+    @property
+    def found(self) -> "Sequence[Fault]":
+        """The faults, also those of programs and cards that are left out while the others are hosted."""
+        return [*self.faults, *(fault for team in self.teams for fault in team.left_out)]
+
+    @property
+    def warnings(self) -> "Sequence[Fault]":
+        """What is used all the same, and may be meant otherwise."""
+        return [fault for team in self.teams for fault in team.warnings]
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain values; a fault's keys are the fields of `pallas_teams.Fault`."""
         teams = [{"folder": str(team.folder), "name": team.name, "agents": list(team.agents)} for team in self.teams]
-        return {"valid": self.valid, "teams": teams, "faults": [asdict(fault) for fault in self.faults]}
+        found = {"faults": self.found, "warnings": self.warnings}
+        return {"valid": self.valid, "teams": teams} | {key: [asdict(it) for it in each] for key, each in found.items()}
 
     def as_lines(self) -> list[str]:
         """The result as text: one line for each team or fault."""
         teams = [f"{team.folder}: team {team.name} with {', '.join(team.agents)}" for team in self.teams]
-        return [*teams, *(str(fault) for fault in self.faults)]
+        return [*teams, *(str(fault) for fault in self.found), *(f"{fault} (a warning)" for fault in self.warnings)]
 
 
 def check(folders: Sequence[Path]) -> TeamCheck:

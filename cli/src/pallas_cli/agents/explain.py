@@ -56,7 +56,11 @@ def explain_folder(folder: Path) -> Explained:
         agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
         variables={name: name in os.environ for name in _variables(folder)},
-        notes=[*settings.notes, *_missing(team, agents, settings.settings)],
+        notes=[
+            *settings.notes,
+            *map(str, (*team.left_out, *team.warnings)),
+            *_missing(team, agents, settings.settings),
+        ],
     )
 
 
@@ -81,8 +85,11 @@ def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]
 
 
 def _variables(folder: Path) -> list[str]:
-    """The environment variables that its files name."""
-    found = (_VARIABLE.findall(path.read_text("utf-8", "replace")) for path in sorted(folder.glob("*.yaml")))
+    """The environment variables that its files name, also those where fast-agent keeps its own."""
+    from pallas_teams.fast_agent.project import sources_in
+
+    paths = (path for path in sources_in(folder) if path.suffix != ".py")
+    found = (_VARIABLE.findall(path.read_text("utf-8", "replace")) for path in sorted(paths))
     return list(dict.fromkeys(name for names in found for name in names))
 
 

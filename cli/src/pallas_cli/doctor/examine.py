@@ -85,4 +85,4 @@ def _teams(folders: Sequence[Path]) -> list[Finding]:
     if result.valid:
         return [ok("team folders", ", ".join(team.name for team in result.teams))]
     advice = f"pallas agents validate {' '.join(map(str, wanted))}"
-    return [wrong("team folders", str(fault), advice) for fault in result.faults]
+    return [wrong("team folders", str(fault), advice) for fault in result.found]

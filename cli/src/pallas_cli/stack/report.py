@@ -26,6 +26,8 @@ def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs:
         table.add_row(name, address)
     console.print()
     console.print(table)
+    for told in (told for team in teams for told in team.told):
+        console.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) -> None:

@@ -30,7 +30,7 @@ async def _check(folder: Path) -> dict[str, Any]:
         for each in team.agents
     }
     await team.shared.close()
-    return {"hosted": hosted, "failed": {**team.lacking, **team.failed}}
+    return {"hosted": hosted, "failed": {**team.shared.lacks(), **team.failed}}
 
 
 def main() -> None:

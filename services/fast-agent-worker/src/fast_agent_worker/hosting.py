@@ -5,7 +5,6 @@ An agent that cannot be made is reported; the others are hosted.
 
 import asyncio
 import logging
-import os
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,20 +16,20 @@ from pydantic import ValidationError
 from fast_agent_worker.own_agents import adopt_agents
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.models import close_connections
-from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, sees, teach
+from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, teach
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
-from fast_agent_worker.project.shadow import shadow_of
+from fast_agent_worker.project.settings import settings_of_a_worker
 from fast_agent_worker.project.transport import leave_results_unchecked
 from fast_agent_worker.settings import FastAgentSettings
-from fast_agent_worker.turns.closure import all_disposed, closure_of
+from fast_agent_worker.turns.closure import all_disposed, check_class, closure_of
 from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError
 from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.teams.definition import check_agent, define_with_model
+from pallas_executor.teams.definition import check_agent, define_with_model, with_ours
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
@@ -52,12 +51,12 @@ async def host_team(
         if agent.kind == FAST_AGENT:
             await host.add(agent)
     host.start()
-    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted, host.lacking)
+    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted)
 
 
 @dataclass(slots=True)
 class _Host:
-    """Makes a team's agents. It is also what they share: the shadow of the folder, and connections."""
+    """Makes a team's agents. It is also what they share: the working directory, and connections."""
 
     folder: TeamFolder
     settings: FastAgentSettings
@@ -70,6 +69,7 @@ class _Host:
     _stack: ExitStack = field(default_factory=ExitStack)
     _project: Project | None = None
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    _used: dict[str, list[Connections]] = field(default_factory=dict[str, list[Connections]])
     _connections: dict[tuple[int, str], Connections] = field(default_factory=dict[tuple[int, str], Connections])
 
     async def add(self, agent: AgentConfig) -> None:
@@ -89,7 +89,7 @@ class _Host:
             connections.start()
 
     async def close(self) -> None:
-        """Close connections, and leave the shadow."""
+        """Close connections, and leave the folder."""
         await all_disposed()
         for connections in self._connections.values():
             await connections.close()
@@ -109,8 +109,14 @@ class _Host:
         return found
 
     def lacks(self) -> dict[str, str]:
-        """Nothing that the health monitor does not see by itself."""
-        return {}
+        """What agents cannot be called without, and which of their servers are away that only fast-agent knows of."""
+        found = dict(self.lacking)
+        for agent, used in self._used.items():
+            servers = {name: error for each in used for name, error in each.health().items()}
+            for name, error in servers.items():
+                if error is not None and name not in self.folder.servers:
+                    found.setdefault(agent, f"server {name}: {error}")
+        return found
 
     async def _make(self, agent: AgentConfig) -> HostedAgent:
         prepared, name = await self._loaded().prepared(agent)
@@ -123,10 +129,12 @@ class _Host:
         models = models_of(prepared, data)
         model = models[0].spec if models else "none"
         teach(model, agent)
+        await check_class(prepared, name)
         if (missing := lacking(prepared, models)) is not None:
             log.warning("an agent cannot call its model", extra={"agent": agent.name, "reason": missing})
             self.lacking[agent.name] = missing
         shared = {each: self._shared(prepared, each, it["config"]) for each, it in data.items()}
+        self._used[agent.name] = [it for it in shared.values() if it is not None]
         definition = self._define(agent, data, models)
         runtime = FastAgentRuntime(
             config=agent,
@@ -134,7 +142,8 @@ class _Host:
             name=name,
             shared={each: it for each, it in shared.items() if it is not None},
             made_of={each: made_of(it) for each, it in data.items()},
-            vision=sees(agent, model),
+            model=model,
+            schema=config.tool_input_schema or None,
             watching=self.watching,
         )
         return HostedAgent(definition, self.watching.metered(runtime))
@@ -142,14 +151,12 @@ class _Host:
     def _loaded(self) -> Project:
         if self._project is None:
             folder = self.folder.folder.absolute()
-            shadow, notes = self._stack.enter_context(shadow_of(folder, self.settings.shadow_dir, os.environ))
-            for note in notes:
-                log.info("fast-agent's settings", extra={"note": note})
+            self._stack.enter_context(settings_of_a_worker(folder))
             warnings.simplefilter("ignore", DeprecationWarning)
             silence()
             make_once()
             leave_results_unchecked()
-            self._project = Project(shadow, folder)
+            self._project = Project(folder)
         return self._project
 
     def _shared(self, prepared: Prepared, name: str, config: Any) -> Connections | None:
@@ -174,22 +181,26 @@ class _Host:
     def _define(self, agent: AgentConfig, data: Mapping[str, Any], models: tuple[NamedModel, ...]) -> AgentDefinition:
         name = agent.member or agent.name
         config = data[name]["config"] if name in data else None
-        description = agent.description or (config.description if config is not None else None) or ""
+        description = (
+            agent.description or (config.description if config is not None else None) or f"Send a message to {name}."
+        )
         definition = define_with_model(self.folder, replace(agent, description=" ".join(description.split())[:500]))
         used = dict.fromkeys(server for it in data.values() for server in it["config"].servers)
         servers = [self.folder.servers[server] for server in used if server in self.folder.servers]
         known = agent.capabilities
         capabilities = known and Capabilities(
-            model=models[0].spec if models else "none",
+            model=models[0].name if models else "none",
             vision=known.vision,
             context_window=known.context_window,
             max_output_tokens=known.max_output_tokens,
         )
         dependencies = tuple(Dependency(name=it.name, key=it.key(), transport=it.transport) for it in servers)
         model = dependency_of(self.folder, models)
-        return definition.model_copy(
-            update={"capabilities": capabilities, "dependencies": dependencies, "model": model}
-        )
+        update: dict[str, Any] = {"capabilities": capabilities, "dependencies": dependencies, "model": model}
+        if config is not None and config.tool_input_schema:
+            [tool] = definition.tools
+            update["tools"] = (tool.model_copy(update={"input_schema": with_ours(config.tool_input_schema)}),)
+        return definition.model_copy(update=update)
 
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})

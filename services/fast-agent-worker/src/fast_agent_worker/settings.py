@@ -14,9 +14,6 @@ class FastAgentSettings(WorkerSettings):
 
     teams: Folders = Field((), description="the team folder to host; one process hosts one folder")
     slots: int = Field(8, ge=1, le=4096, description="turns this worker runs at a time")
-    shadow_dir: Path | None = Field(
-        None, description="where the folder is copied to as links, with its settings; default: the temporary folder"
-    )
     stdio: Literal["shared", "per-turn"] = Field(
         "shared", description="servers over stdio: one process for all turns of an agent, or one for each turn"
     )

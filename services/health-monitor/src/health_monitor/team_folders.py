@@ -68,7 +68,7 @@ class TeamFolders:
             self.on_read(path.name, len(error.faults))
         else:
             log.info("read a team folder", extra={"folder": str(path), "team": self._teams[path].name})
-            self.on_read(path.name, 0)
+            self.on_read(path.name, len(self._teams[path].left_out))
 
     def _load(self, path: Path) -> TeamFolder:
         with self._changes.reading(path):

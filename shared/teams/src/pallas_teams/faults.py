@@ -88,12 +88,28 @@ class FaultList:
         self._fields = fields
         self._hides = hides
         self._faults: dict[tuple[Mark, str], Fault] = {}
+        self.left_out: list[Fault] = []
+        """Faults of parts that are left out; the others are used."""
+        self.warnings: list[Fault] = []
+        """What is used all the same."""
 
     def add(self, mark: Mark, path: FieldPath, message: str) -> None:
         """Add a fault of the field at `path`; an empty path means the whole file."""
         shown = _shown(path, self._fields if mark.secret else None) if self._hides else ".".join(map(str, path))
         fault = Fault(mark.file, mark.line, mark.column, shown, message)
         self._faults.setdefault((mark, fault.path), fault)
+
+    def leave_out(self, mark: Mark, message: str) -> None:
+        """Add why a program or a card is left out, while the rest of the folder is used."""
+        self.left_out.append(Fault(mark.file, mark.line, mark.column, "", message))
+
+    def leave_out_all(self, faults: "FaultList") -> None:
+        """Add the faults of a part that is left out."""
+        self.left_out += faults
+
+    def warn(self, mark: Mark, message: str) -> None:
+        """Add what is used all the same, and may be meant otherwise."""
+        self.warnings.append(Fault(mark.file, mark.line, mark.column, "", message))
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(self._faults.values())

@@ -1,7 +1,7 @@
 """Loads team folders: parse, expand, check, build. All faults of all files are reported together."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pallas_teams.addresses import check_config, check_forbidden, check_secrets
@@ -10,8 +10,8 @@ from pallas_teams.clashes import TeamTree, check_clashes, slug
 from pallas_teams.expand import expand
 from pallas_teams.fast_agent.config import read_config
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
-from pallas_teams.fast_agent.project import is_project, project_tree
-from pallas_teams.faults import FaultList, Mark, TeamFaults
+from pallas_teams.fast_agent.project import project_tree
+from pallas_teams.faults import Fault, FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
@@ -60,7 +60,15 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
-    return tuple(team for team in teams if team is not None)
+    return tuple(
+        replace(team, left_out=_below(team.folder, faults.left_out), warnings=_below(team.folder, faults.warnings))
+        for team in teams
+        if team is not None
+    )
+
+
+def _below(folder: Path, faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).is_relative_to(folder))
 
 
 def load_each(
@@ -83,7 +91,7 @@ def load_each(
         team = _build(reading, environ, faults) if not faults else None
         every = [*faults, *(it for it in clashes if Path(it.file).is_relative_to(reading.folder))]
         if team is not None and not every:
-            teams[reading.folder] = team
+            teams[reading.folder] = replace(team, left_out=tuple(faults.left_out), warnings=tuple(faults.warnings))
         else:
             refused[reading.folder] = TeamFaults(every)
     return teams, refused
@@ -139,7 +147,7 @@ def _read_folder(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
 
 
 def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
-    if not (folder / AGENTS_FILE).exists() and is_project(folder):
+    if not (folder / AGENTS_FILE).exists():
         parsed = project_tree(folder, faults)
     else:
         parsed = parse_file(folder / AGENTS_FILE, faults)

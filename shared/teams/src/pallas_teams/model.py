@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from pallas_contracts.agents import Allow, Capabilities, Dependency, Icon, Limits, ModelDependency
 from pallas_contracts.costs import model_ref
+from pallas_teams.faults import Fault
 
 
 def key_of(*parts: object) -> str:
@@ -154,7 +155,11 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class TeamFolder:
-    """A team. `servers` are all that are configured, `providers` those that are configured or used by an agent."""
+    """A team. `servers` are all that are configured, `providers` those that are configured or used by an agent.
+
+    `left_out` has the faults of programs and cards of fast-agent that are not used, `warnings` what is used all the
+    same and may be meant otherwise.
+    """
 
     folder: Path
     name: str
@@ -166,6 +171,8 @@ class TeamFolder:
     agents: Mapping[str, AgentConfig]
     servers: Mapping[str, ServerConfig]
     providers: Mapping[str, ProviderConfig]
+    left_out: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
 
     def dependencies(self, agent: AgentConfig) -> tuple[Dependency, ...]:
         """The downstream servers of the agent, in its order, without those of its sub-agents."""

@@ -25,16 +25,17 @@ _TEXT = "tag:yaml.org,2002:str"
 _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
 
 
-def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch | None:
+def parse_file(path: Path, faults: FaultList, *, secret: bool = False, foreign: bool = False) -> Branch | None:
     """Parse a file that must contain a mapping; an empty file is an empty mapping.
 
     Returns None if the file cannot be parsed, with the reason in `faults`. `secret` sets that flag of all its marks.
+    In a `foreign` file, which is fast-agent's, a key that is given twice is a warning, and the last one is used.
     """
     top = Mark(str(path), 1, 1, secret)
     text = _text(path, faults)
     if text is None:
         return None
-    node = _compose(text, top, faults)
+    node = _compose(text, top, faults, foreign=foreign)
     if node is None or isinstance(node, Branch):
         return node
     if isinstance(node, Leaf) and node.value is None:
@@ -54,7 +55,7 @@ def parse_front_matter(path: Path, faults: FaultList) -> Branch | None:
     if not ends:
         faults.add(top, (), "has no line of three dashes that ends its front matter")
         return None
-    node = _compose("\n".join(["", *lines[1 : ends[0]]]), top, faults)
+    node = _compose("\n".join(["", *lines[1 : ends[0]]]), top, faults, foreign=True)
     if node is None or isinstance(node, Branch):
         return node
     faults.add(node.mark, (), "must be a mapping of fields")
@@ -96,11 +97,11 @@ class _Loader(yaml.SafeLoader):
             self._level -= 1
 
 
-def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
+def _compose(text: str, top: Mark, faults: FaultList, *, foreign: bool) -> Node | None:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        return Leaf(top, None) if node is None else _Grafter(loader, top, faults).graft(node)
+        return Leaf(top, None) if node is None else _Grafter(loader, top, faults, foreign=foreign).graft(node)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         faults.add(Mark(top.file, line, 1), (), "is not valid YAML: a character that YAML does not allow")
@@ -115,10 +116,11 @@ def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
 class _Grafter:
     """Converts PyYAML's nodes. It keeps the nodes that it is inside of: an alias may refer to its own parent."""
 
-    def __init__(self, loader: yaml.SafeLoader, top: Mark, faults: FaultList) -> None:
+    def __init__(self, loader: yaml.SafeLoader, top: Mark, faults: FaultList, *, foreign: bool) -> None:
         self._loader = loader
         self._top = top
         self._faults = faults
+        self._foreign = foreign
         self._inside: set[int] = set()
         self._nodes = 0
 
@@ -150,11 +152,14 @@ class _Grafter:
             place = self._mark(key)
             if not isinstance(key, yaml.ScalarNode):
                 self._faults.add(place, path, "a key must be plain text")
-            elif key.value in entries:
+                continue
+            if key.value in entries:
                 message = f"this key is given twice, first on line {entries[key.value].mark.line}"
-                self._faults.add(place, path, message)
-            else:
-                entries[key.value] = Entry(place, self.graft(value, (*path, key.value)))
+                if not self._foreign:
+                    self._faults.add(place, path, message)
+                    continue
+                self._faults.warn(place, f"{message}; fast-agent uses this one")
+            entries[key.value] = Entry(place, self.graft(value, (*path, key.value)))
         return Branch(mark, entries)
 
     def _value(self, node: yaml.Node, mark: Mark, path: FieldPath) -> object:

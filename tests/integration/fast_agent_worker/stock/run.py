@@ -1,6 +1,7 @@
-"""Runs agents as fast-agent itself does, and prints their answers: `python run.py` in the folder of the examples.
+"""Runs agents as fast-agent itself does, and prints their answers: `python run.py`.
 
-It reads a list of `[file, agent, message]` as JSON, and prints a JSON list of texts.
+It reads a list of `[folder, file, agent, message]` as JSON. For each it prints a text as JSON, and waits for a line.
+Each folder has a process of its own, because fast-agent keeps settings in global variables; it is imported once.
 """
 
 import asyncio
@@ -8,6 +9,8 @@ import importlib.util
 import json
 import os
 import sys
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from fast_agent import FastAgent, PromptMessageExtended
@@ -15,32 +18,40 @@ from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agent
 from fast_agent.mcp.helpers.content_helpers import text_content
 
 
-async def main() -> None:
-    if not (line := sys.stdin.readline()):
-        return
-    wanted = json.loads(line)
-    output = os.dup(1)
+def main() -> None:
+    # Programs must not read what is written to this one, nor write what is read of it.
+    given, output = os.fdopen(os.dup(0)), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     sys.argv = ["fast-agent"]
-    with os.fdopen(output, "w") as out:
-        for file, agent, message in wanted:
-            out.write(json.dumps(await run(file, agent, message)) + "\n")
-            out.flush()
-            sys.stdin.readline()
+    sys.dont_write_bytecode = True
+    if not (line := given.readline()):
+        return
+    for folder, wanted in groupby(json.loads(line), key=itemgetter(0)):
+        if (child := os.fork()) == 0:
+            os.chdir(folder)
+            for _, file, agent, message in wanted:
+                fast = cards(Path(file).absolute().parent) if file.endswith(".md") else module(file)
+                text = asyncio.run(run(fast, agent, message))
+                os.write(output, f"{json.dumps(text)}\n".encode())
+                given.readline()
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)
 
 
-async def run(file: str, agent: str, message: str) -> str:
-    fast = cards() if file.endswith(".md") else module(file)
+async def run(fast: FastAgent, agent: str, message: str) -> str:
     async with fast.run() as app:
         asked = PromptMessageExtended(role="user", content=[text_content(message)])
         return (await app[agent].generate([asked])).all_text()
 
 
-def cards() -> FastAgent:
+def cards(folder: Path) -> FastAgent:
     """All cards, as fast-agent's command has them."""
     fast = FastAgent("fast-agent", parse_cli_args=False, quiet=True)
-    fast.load_agents(Path(".fast-agent/agent-cards").absolute())
-    load_and_attach_card_tool_agents(fast, [str(Path(".fast-agent/tool-cards").absolute())], preferred_agent_names=[])
+    fast.load_agents(folder)
+    if (tools := folder.parent / "tool-cards").is_dir():
+        load_and_attach_card_tool_agents(fast, [str(tools)], preferred_agent_names=[])
     return fast
 
 
@@ -55,4 +66,4 @@ def module(file: str) -> FastAgent:
     return fast
 
 
-asyncio.run(main())
+main()

@@ -55,6 +55,16 @@ def refuse() -> str:
 
 
 @server.tool()
+def save(name: str, text: str) -> str:
+    """Write a file of the working directory, as the filesystem server does: not through a link out of it."""
+    path = Path(name).resolve()
+    if not path.is_relative_to(Path.cwd()) or not Path("agents.yaml").resolve().is_relative_to(Path.cwd()):
+        raise ValueError("it is outside of the folder")
+    path.write_text(text, "utf-8")
+    return "saved"
+
+
+@server.tool()
 def leave() -> str:
     """End the process of the server."""
     _note("leave")

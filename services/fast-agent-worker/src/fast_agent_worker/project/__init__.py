@@ -1,1 +1,1 @@
-"""A team folder as fast-agent has it: the shadow that it runs in, its modules and cards, its connections."""
+"""A team folder as fast-agent has it: its settings, modules, cards and connections."""

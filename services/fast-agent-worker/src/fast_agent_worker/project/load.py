@@ -8,9 +8,10 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,15 +20,22 @@ from fast_agent import FastAgent
 from fast_agent.core.agent_app import AgentApp
 from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agents
 from fast_agent.core.environment_lifecycle import open_environment_with_progress
+from fast_agent.core.exceptions import AgentConfigError, ServerConfigError
 from fast_agent.core.logging.logger import get_logger
 from fast_agent.core.prompt_templates import refresh_execution_environment_context
 from fast_agent.core.run_lifecycle import FastAgentRunLifecycle
+from fast_agent.core.validation import (
+    get_agent_dependencies,
+    validate_server_references,
+    validate_workflow_references,
+)
 from fast_agent.ui import console
 
 from fast_agent_worker.project.once import factory_once
 from fast_agent_worker.project.reasons import reason_of
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig
+from pallas_teams.fast_agent.cards import cards_in
 from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS
 
 log = logging.getLogger(__name__)
@@ -43,13 +51,14 @@ class Prepared:
     """A `FastAgent` whose settings, skills and prompt variables are loaded, as for a run without a terminal.
 
     `tools` has the names of tools that are agents, by agent and by the agent that is its tool, where they are not
-    fast-agent's own names.
+    fast-agent's own names. `broken` has why an agent cannot be made, of those that are left out.
     """
 
     fast: FastAgent
     runtime: Any
     lifecycle: Any
     tools: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def servers(self) -> Mapping[str, Any]:
@@ -66,12 +75,12 @@ class Prepared:
 class Project:
     """The loaded sources of one team folder, by the module or the card."""
 
-    shadow: Path
     folder: Path
     _cards: FastAgent | None = None
     _loaded: set[Path] = field(default_factory=set[Path])
     _instances: dict[str, list[FastAgent]] = field(default_factory=dict[str, "list[FastAgent]"])
     _prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
+    _faulty: dict[Path, str] = field(default_factory=dict[Path, str])
 
     async def prepared(self, agent: AgentConfig) -> tuple[Prepared, str]:
         """The `FastAgent` that has an agent, ready, and the agent's name there.
@@ -82,7 +91,10 @@ class Project:
         fast, name = self._find(agent)
         if id(fast) not in self._prepared:
             self._prepared[id(fast)] = await prepare(fast)
-        return self._prepared[id(fast)], name
+        prepared = self._prepared[id(fast)]
+        if name in prepared.broken:
+            raise Rejected(prepared.broken[name])
+        return prepared, name
 
     async def close(self) -> None:
         """Close everything that was prepared."""
@@ -93,7 +105,8 @@ class Project:
         instances = self._load(agent)
         for fast in instances:
             for name in (agent.member, agent.name):
-                if name is not None and name in fast.agents:
+                known = self._prepared.get(id(fast))
+                if name is not None and (name in fast.agents or (known is not None and name in known.broken)):
                     return fast, name
         if agent.member is not None:
             raise Rejected(f"its source has no agent {agent.member!r}")
@@ -115,22 +128,37 @@ class Project:
         The default agent of fast-agent's own folder gets its tool cards, as in fast-agent's command.
 
         Raises:
-            Rejected: fast-agent refuses a card.
+            Rejected: fast-agent refuses the card.
         """
         if self._cards is None:
             self._cards = FastAgent(_OF_THE_COMMAND, parse_cli_args=False, quiet=True)
-        path = self.shadow / card.relative_to(self.folder)
-        source = path if card.parent == self.folder else path.parent
+        source = card if card.parent == self.folder else card.parent
+        if source not in self._loaded:
+            self._loaded.add(source)
+            self._load_cards(self._cards, source)
+            if card.parent.name == CARDS and (tools := source.parent / TOOL_CARDS).is_dir():
+                for each in cards_in(tools):
+                    attach = partial(load_and_attach_card_tool_agents, self._cards, preferred_agent_names=[])
+                    self._load_card(each, lambda path, attach=attach: attach([str(path)]))
+        if card in self._faulty:
+            raise Rejected(self._faulty[card])
+        return self._cards
+
+    def _load_cards(self, into: FastAgent, source: Path) -> None:
+        """Load a card, or those of a folder together; one by one if fast-agent refuses one of them."""
         try:
-            if source not in self._loaded:
-                self._cards.load_agents(source)
-                self._loaded.add(source)
-                if card.parent == self.folder / CARDS and (tools := source.parent / TOOL_CARDS).is_dir():
-                    load_and_attach_card_tool_agents(self._cards, [str(tools)], preferred_agent_names=[])
+            into.load_agents(source)
+        except Exception:  # of many kinds; what is wrong with which card is said below
+            log.debug("fast-agent refuses cards", exc_info=True)
+            for card in cards_in(source) if source.is_dir() else (source,):
+                self._load_card(card, into.load_agents)
+
+    def _load_card(self, card: Path, load: Callable[[Path], object]) -> None:
+        try:
+            load(card)
         except Exception as error:
             log.exception("a card cannot be loaded", extra={"card": card.name})
-            raise Rejected(f"its card cannot be loaded: {reason_of(error, self.shadow, self.folder)}") from error
-        return self._cards
+            self._faulty[card] = f"its card cannot be loaded: {reason_of(error, self.folder)}"
 
     def _import(self, agent: AgentConfig) -> ModuleType:
         """Import a module.
@@ -139,18 +167,16 @@ class Project:
             Rejected: it cannot be imported; the log has the traceback.
         """
         module = agent.module
-        with _as_program(self.shadow):
+        with _as_program(self.folder, module.parent if isinstance(module, Path) else self.folder):
             try:
                 if isinstance(module, Path):
-                    return _import_file(self.shadow / module.relative_to(self.folder))
+                    return _import_file(module)
                 return importlib.import_module(str(module))
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | GeneratorExit):
                     raise
                 log.exception("a module cannot be imported", extra={"agent": agent.name})
-                raise Rejected(
-                    f"its module could not be imported: {reason_of(error, self.shadow, self.folder)}"
-                ) from error
+                raise Rejected(f"its module could not be imported: {reason_of(error, self.folder)}") from error
 
 
 def silence() -> None:
@@ -162,10 +188,23 @@ def silence() -> None:
 async def prepare(fast: FastAgent) -> Prepared:
     """Do what a run of fast-agent does before it makes its agents.
 
+    Agents that refer to an agent or a server that does not exist are left out, and those that need them.
+
     Raises:
-        Rejected: the project refers to an agent or a server that does not exist.
+        Rejected: fast-agent refuses the project.
     """
-    lifecycle = FastAgentRunLifecycle(fast)
+    lifecycle, broken = FastAgentRunLifecycle(fast), dict[str, str]()
+    validate = fast._validate_run_preconditions
+
+    def leave_out() -> None:
+        fast._sync_agent_card_mcp_servers()
+        broken.update(_broken(fast))
+        for name in broken:
+            del fast.agents[name]
+        if fast.agents:
+            validate()
+
+    fast._validate_run_preconditions = leave_out
     try:
         entered = await lifecycle.enter(force_headless=True)
     except Exception as error:
@@ -179,7 +218,34 @@ async def prepare(fast: FastAgent) -> Prepared:
     if runtime.global_prompt_context is not None:
         refresh_execution_environment_context(runtime.global_prompt_context, runtime.shell_environment)
         fast._refresh_prompt_context_skills(runtime.global_prompt_context)
-    return Prepared(fast, runtime, entered)
+    return Prepared(fast, runtime, entered, broken=broken)
+
+
+def _broken(fast: FastAgent) -> dict[str, str]:
+    """The agents that cannot be made with what the project has, each with the reason."""
+    found: dict[str, str] = {}
+    for name in fast.agents:
+        closure = closure_in(fast.agents, name)
+        try:
+            missing = [each for each in closure if each not in fast.agents]
+            if missing:
+                raise AgentConfigError(f"there is no agent {missing[0]!r}, which it needs")
+            validate_server_references(fast.context, closure)
+            validate_workflow_references(closure)
+        except (AgentConfigError, ServerConfigError) as error:
+            found[name] = f"fast-agent refuses it: {reason_of(error)}"
+    return found
+
+
+def closure_in(agents: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The data of an agent and of all that it depends on, by name; empty for one that there is not."""
+    found: dict[str, Any] = {}
+    left = [name]
+    while left:
+        if (each := left.pop()) not in found:
+            found[each] = agents.get(each) or {}
+            left += get_agent_dependencies(found[each])
+    return found
 
 
 def app_of(prepared: Prepared, agents: dict[str, Any]) -> AgentApp:
@@ -206,14 +272,13 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _as_program(shadow: Path) -> Iterator[None]:
-    """Import as if the folder were the working directory of a program without arguments.
+def _as_program(*folders: Path) -> Iterator[None]:
+    """Import as if the first folder were the working directory of a program in the second, without arguments.
 
-    The folder is searched last: a module of the team that is called like one of Python or of a library must not
+    They are searched last: a module of the team that is called like one of Python or of a library must not
     replace that.
     """
-    if str(shadow) not in sys.path:
-        sys.path.append(str(shadow))
+    sys.path += [path for folder in dict.fromkeys(folders) if (path := str(folder)) not in sys.path]
     arguments, sys.argv = sys.argv, ["fast-agent"]
     try:
         yield

@@ -1,10 +1,13 @@
 """The models that the agents of a closure name, as fast-agent resolves them, and what is known of them."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fast_agent.core.exceptions import ModelConfigError, ProviderKeyError
+from fast_agent.agents.agent_types import AgentConfig
+from fast_agent.agents.llm_agent import LlmAgent
+from fast_agent.core.exceptions import FastAgentError, ModelConfigError, ProviderKeyError
 from fast_agent.core.model_resolution import resolve_model_spec
 from fast_agent.llm.model_database import ModelDatabase, ModelParameters
 from fast_agent.llm.model_factory import ModelFactory
@@ -13,16 +16,23 @@ from fast_agent.llm.provider_key_manager import ProviderKeyManager
 from fast_agent_worker.project.load import Prepared
 from pallas_contracts.agents import ModelDependency
 from pallas_contracts.errors import Rejected
-from pallas_teams import AgentConfig, TeamFolder
+from pallas_teams import AgentConfig as Declared
+from pallas_teams import TeamFolder
+
+log = logging.getLogger(__name__)
 
 _WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "maker", "a2a")
 """Types of agents that have no model of their own."""
 
-_WITH_KEY = frozenset({"anthropic", "openai", "responses", "openrouter", "deepseek", "groq", "xai", "google"})
-"""Providers that cannot be called without a key. Others have further ways to sign in."""
+_OTHER_WAYS = frozenset({"fast-agent", "azure", "bedrock", "copilot", "openresponses", "tensorzero"})
+"""Providers that need no key of the settings, or have other ways to sign in. Of all others fast-agent itself knows."""
 
 _CONTEXT_WINDOW, _OUTPUT_TOKENS = 128_000, 16_384
 """Tokens, of a model of which nothing else is known."""
+
+
+_taught: dict[str, ModelParameters] = {}
+"""What folders say of models that fast-agent does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +79,27 @@ def dependency_of(folder: TeamFolder, models: tuple[NamedModel, ...]) -> ModelDe
 
 
 def lacking(prepared: Prepared, models: tuple[NamedModel, ...]) -> str | None:
-    """The keys of providers that the models need and the settings do not have; None if there are all."""
-    wanted = dict.fromkeys(it.provider for it in models if it.provider in _WITH_KEY and not it.overlaid)
-    missing = [provider for provider in wanted if not _has_key(prepared, provider)]
-    if not missing:
-        return None
-    return f"no key for model provider {' and '.join(missing)}: set api_key in the secrets, or its variable"
+    """The what the models need and is not there: keys, packages, options; None if there is all."""
+    wanted = dict.fromkeys(it.provider for it in models if not it.overlaid)
+    missing = [each for each in wanted if each not in _OTHER_WAYS and not _has_key(prepared, each)]
+    if missing:
+        return f"no key for model provider {' and '.join(missing)}: set api_key in the secrets, or its variable"
+    return next(filter(None, (_refused(prepared, spec) for spec in dict.fromkeys(it.spec for it in models))), None)
+
+
+def _refused(prepared: Prepared, spec: str) -> str | None:
+    """Why fast-agent cannot make the client of a model; None if it can. Nothing is called."""
+    agent = LlmAgent(AgentConfig(name="none", model=spec), context=prepared.fast.context)
+    try:
+        prepared.runtime.model_factory_func(model=spec)(agent=agent)
+    except ImportError as error:
+        return f"model {spec} needs a package that is not installed: {error.name or str(error).split()[0]}"
+    except FastAgentError as error:
+        return f"model {spec} cannot be used: {error.message}"
+    except Exception as error:  # of any provider's client
+        log.exception("a model cannot be made", extra={"model": spec})
+        return f"model {spec} cannot be used: {type(error).__name__}"
+    return None
 
 
 def _has_key(prepared: Prepared, provider: str) -> bool:
@@ -84,20 +109,22 @@ def _has_key(prepared: Prepared, provider: str) -> bool:
         return False
 
 
-def teach(model: str, agent: AgentConfig) -> None:
+def teach(model: str, agent: Declared) -> None:
     """Tell fast-agent what the folder says of a model that it does not know: it would leave images out silently."""
-    known = agent.capabilities
-    if known is None or ModelDatabase.get_model_params(model) is not None:
+    known, before = agent.capabilities, _taught.get(model)
+    if known is None or (before is None and ModelDatabase.get_model_params(model) is not None):
         return
-    mime_types = ModelDatabase.OPENAI_VISION if known.vision else ModelDatabase.TEXT_ONLY
-    limits = known.context_window or _CONTEXT_WINDOW, known.max_output_tokens or _OUTPUT_TOKENS
-    ModelDatabase.register_runtime_model_params(
-        model, ModelParameters(context_window=limits[0], max_output_tokens=limits[1], tokenizes=mime_types)
+    # Agents with one model share what is told of it: each is asked for itself (`sees`), so the most that one has holds.
+    vision = known.vision or (before is not None and before.tokenizes == ModelDatabase.OPENAI_VISION)
+    _taught[model] = ModelParameters(
+        context_window=max(known.context_window or _CONTEXT_WINDOW, before.context_window if before else 0),
+        max_output_tokens=max(known.max_output_tokens or _OUTPUT_TOKENS, before.max_output_tokens if before else 0),
+        tokenizes=ModelDatabase.OPENAI_VISION if vision else ModelDatabase.TEXT_ONLY,
     )
+    ModelDatabase.register_runtime_model_params(model, _taught[model])
 
 
-def sees(agent: AgentConfig, model: str) -> bool:
-    """Whether the model sees images: what the folder says, else what fast-agent knows of the model."""
-    if agent.capabilities is not None:
-        return agent.capabilities.vision
-    return ModelDatabase.supports_mime(model, "image/png")
+def sees(agent: Declared, model: str, mime_type: str = "image/png") -> bool:
+    """Whether the model gets images of a type: fast-agent has to send them, and the folder must not say otherwise."""
+    said = agent.capabilities is None or agent.capabilities.vision
+    return said and ModelDatabase.supports_mime(model, mime_type)

@@ -19,6 +19,7 @@ from fast_agent.ui.console_display import ConsoleDisplay
 
 from fast_agent_worker.project.models import share_connections
 from fast_agent_worker.project.shorter import shorten
+from fast_agent_worker.project.stderr import stderr_of
 from fast_agent_worker.project.transport import over_aiohttp
 
 _MODELS = 64
@@ -34,6 +35,8 @@ def make_once() -> None:
     - The theme of the terminal, which each agent looks for three times. There is no terminal.
     - Log events below a warning. Each is a task and an entry of a queue, and none is printed.
     - What a terminal would show of an answer.
+
+    What servers over stdio write on standard error is kept.
     """
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
     client_callback_runtime.__dict__["version"] = cache(metadata.version)
@@ -41,6 +44,7 @@ def make_once() -> None:
     Logger.event = _printed_only(Logger.event)
     LlmAgent.show_assistant_message = McpAgent.show_assistant_message = _show_nothing
     client_gateway._managed_http_transport_context = over_aiohttp(client_gateway._managed_http_transport_context)
+    client_gateway.__dict__["get_stderr_handler"] = stderr_of
     shorten()
 
 

@@ -12,13 +12,14 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
 from fast_agent_worker.project.aggregator import SharedAggregator
+from fast_agent_worker.project.stderr import last_lines
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ _SIGNS: Mapping[str, str] = {
     "timed out": "no answer in time",
     "ot found": "its program or folder is not there",
     "Permission denied": "its program must not be run",
+    "onnection closed": "it ended before it had answered",
     "onnect": "cannot connect",
 }
 """What fast-agent says of a server, and what that means."""
@@ -150,7 +152,8 @@ class Connections:
                     await self._aggregator.connect(name, seconds)
             except Exception as error:  # fast-agent raises many kinds; each means that it is away
                 log.debug("the server cannot be reached", exc_info=True)
-                self._failed(name, server, _reason(error))
+                await asyncio.sleep(0)  # what it has written last may be there just now
+                self._failed(name, server, _reason(error, last_lines(name)), last_lines(name))
                 server.took = time.monotonic() - began
             else:
                 if server.pause or server.error is None:
@@ -159,18 +162,21 @@ class Connections:
             finally:
                 server.attempt = None
 
-    def _failed(self, name: str, server: _Server, reason: str) -> None:
+    def _failed(self, name: str, server: _Server, reason: str, stderr: Sequence[str]) -> None:
         if server.error != reason:
-            facts = {"agent": self.agent, "server": name, "reason": reason}
+            facts = {"agent": self.agent, "server": name, "reason": reason} | ({"stderr": stderr} if stderr else {})
             log.warning("agent runs without a server's tools; it is tried again", extra=facts)
         server.error, server.failed_at = reason, time.monotonic()
         server.pause = min(max(2 * server.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
 
 
-def _reason(error: Exception) -> str:
-    """Why a server is away. What fast-agent says of it is not passed on: it quotes addresses, arguments and output."""
+def _reason(error: Exception, written: Sequence[str]) -> str:
+    """Why a server is away; `written` is what it has written on standard error.
+
+    What fast-agent says of it is not passed on: it quotes addresses and arguments.
+    """
     said = str(error)
     if status := re.search(r"HTTP Error: (\d{3})", said):
         return f"cannot be reached: status {status[1]}"
     known = next((words for sign, words in _SIGNS.items() if sign in said), type(error).__name__)
-    return f"cannot be reached: {known}"
+    return f"cannot be reached: {known}{f' ({written[-1]})' if written else ''}"

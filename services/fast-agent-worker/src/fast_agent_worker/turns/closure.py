@@ -8,35 +8,34 @@ import asyncio
 import copy
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fast_agent.agents.mcp_agent import McpAgent
 from fast_agent.core.direct_factory import active_agents_in_dependency_group
+from fast_agent.core.exceptions import FastAgentError
 from fast_agent.core.fastagent import AgentInstance
-from fast_agent.core.validation import get_agent_dependencies, get_dependencies_groups
+from fast_agent.core.validation import get_dependencies_groups
 from fast_agent.workflow_telemetry import ToolHandlerWorkflowTelemetry
 
-from fast_agent_worker.project.load import Prepared, app_of
+from fast_agent_worker.project.load import Prepared, app_of, closure_in
 from fast_agent_worker.project.pool import Connections
+from fast_agent_worker.project.reasons import reason_of
 from fast_agent_worker.turns.observed import observed_factory
 from fast_agent_worker.turns.relay import WorkflowRelay
 from fast_agent_worker.turns.scope import TurnScope
+from pallas_contracts.errors import PallasError, Rejected
 
 log = logging.getLogger(__name__)
 
 _DISPOSE_SECONDS = 5.0
+_OWN_CLASS = "custom"
 _disposing: set[asyncio.Task[None]] = set()
 
 
 def closure_of(prepared: Prepared, name: str) -> dict[str, Any]:
     """The data of an agent and of all that it depends on, by name."""
-    found: dict[str, Any] = {}
-    left = [name]
-    while left:
-        if (each := left.pop()) not in found:
-            found[each] = prepared.fast.agents[each]
-            left += get_agent_dependencies(found[each])
-    return found
+    return closure_in(prepared.fast.agents, name)
 
 
 class Closure:
@@ -48,7 +47,11 @@ class Closure:
     async def make(
         self, prepared: Prepared, name: str, shared: Mapping[str, Connections], scope: TurnScope, model: str | None
     ) -> Any:
-        """Make all agents and return the one that is called `name`; `model` replaces its own."""
+        """Make all agents and return the one that is called `name`; `model` replaces its own.
+
+        Raises:
+            Rejected: the class of one cannot be made.
+        """
         most = scope.config.max_iterations
         data = {each: _for_turn(it, each in shared, most) for each, it in closure_of(prepared, name).items()}
         if model is not None:
@@ -57,15 +60,7 @@ class Closure:
         factory = observed_factory(runtime.model_factory_func, scope)
         for group in get_dependencies_groups(data):
             for each in group:
-                await active_agents_in_dependency_group(
-                    fast.app,
-                    data,
-                    factory,
-                    fast._registered_tools,
-                    [each],
-                    self.agents,
-                    shell_environment=runtime.shell_environment,
-                )
+                await self.add(prepared, data, factory, each)
                 if each in shared:
                     await _connect(self.agents[each], shared[each])
                 if each in prepared.tools:
@@ -77,11 +72,49 @@ class Closure:
                 agent.workflow_telemetry = ToolHandlerWorkflowTelemetry(WorkflowRelay(scope))
         return self.agents[name]
 
+    async def add(self, prepared: Prepared, data: dict[str, Any], factory: Any, name: str) -> None:
+        """Make one agent, whose dependencies are made.
+
+        Raises:
+            Rejected: a class of the team's own raises.
+        """
+        fast, environment = prepared.fast, prepared.runtime.shell_environment
+        try:
+            await active_agents_in_dependency_group(
+                fast.app, data, factory, fast._registered_tools, [name], self.agents, shell_environment=environment
+            )
+        except (FastAgentError, PallasError):
+            raise
+        except Exception as error:
+            log.exception("an agent cannot be made", extra={"agent": name})
+            why = reason_of(error, Path.cwd())
+            raise Rejected(f"agent {name!r} cannot be made: {why}", code="agent_failed") from error
+
     def dispose(self, work: asyncio.Task[Any] | None = None) -> None:
         """Dispose the agents in a task of its own, after `work` has ended: a turn that was cancelled does not wait."""
         task = asyncio.create_task(_dispose(list(self.agents.values()), work), name="dispose agents")
         _disposing.add(task)
         task.add_done_callback(_disposing.discard)
+
+
+async def check_class(prepared: Prepared, name: str) -> None:
+    """Make an agent once, without servers, if a class of the team's own is among those that it needs.
+
+    Raises:
+        Rejected: it cannot be made.
+    """
+    data = {each: _for_turn(it, True, 1) for each, it in closure_of(prepared, name).items()}
+    if all(it["type"] != _OWN_CLASS for it in data.values()):
+        return
+    closure = Closure()
+    try:
+        for group in get_dependencies_groups(data):
+            for each in group:
+                await closure.add(prepared, data, prepared.runtime.model_factory_func, each)
+    except FastAgentError as error:
+        raise Rejected(f"fast-agent refuses it: {error.message}") from error
+    finally:
+        closure.dispose()
 
 
 async def all_disposed() -> None:

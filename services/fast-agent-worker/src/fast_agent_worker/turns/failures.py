@@ -53,11 +53,11 @@ def outcome_of(message: Any, agent: str) -> Outcome:
     return Completed(Result(content=content, meta={"pallas/truncated": True} if cut else None))
 
 
-def failure_of(error: BaseException) -> Failed:
-    """The failure that an exception of a run causes.
+def failure_of(error: BaseException, model_error: BaseException | None) -> Failed:
+    """The failure that an exception of a run causes. `model_error` is what the last call of a model raised.
 
     Raises:
-        BaseException: it is none of fast-agent or of a provider.
+        BaseException: it is none of fast-agent or of a model.
     """
     if _says_overflow(error):
         return _TOO_LONG
@@ -72,8 +72,22 @@ def failure_of(error: BaseException) -> Failed:
             return Failed("model_failed", "a server of the agent cannot be reached", retryable=True)
         case FastAgentError():
             return Failed("internal", f"fast-agent refused the turn: {type(error).__name__}")
+        case ImportError():
+            return Failed("model_failed", "a package that the model's provider needs is not installed")
+        case _ if model_error is not None and model_error in walk_exception_chain(error):
+            return _without_answer(model_error)
         case _:
             raise error
+
+
+def _without_answer(error: BaseException) -> Failed:
+    """The failure of a call of a model that raised what is no status: each provider's client has errors of its own.
+
+    Those of Python itself are faults of the request or of the client, which the next call has as well.
+    """
+    kinds = [type(each) for each in walk_exception_chain(error)]
+    passing = any(kind.__module__ != "builtins" or issubclass(kind, OSError) for kind in kinds)
+    return Failed("model_failed", f"the model failed: {kinds[0].__name__}", retryable=passing)
 
 
 def fault_of(ended: Any) -> ModelFault:
@@ -104,7 +118,8 @@ def _says_overflow(ended: Any) -> bool:
 def _status(ended: Any) -> int | None:
     """The status of a provider's response; None if there was none."""
     if isinstance(ended, BaseException):
-        found = [getattr(each, "status_code", None) for each in walk_exception_chain(ended)]
+        names = ("status_code", "code")  # google's errors have the status as their code
+        found = [getattr(each, name, None) for each in walk_exception_chain(ended) for name in names]
     else:
         found = [said.get("status") for said in _said(ended)]
     return next((status for status in found if isinstance(status, int)), None)

@@ -91,6 +91,7 @@ class ObservedModel:
                 answer = await ask()
             except Exception as error:
                 self._failed(place, error, began)
+                scope.model_error = error
                 raise
             if answer.stop_reason == LlmStopReason.CANCELLED:
                 raise asyncio.CancelledError

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fast_agent.agents.tool_agent import ToolAgent
+from fast_agent.core.agent_tool_shape import render_agent_tool_arguments
 from fast_agent.types import PromptMessageExtended, RequestParams
 from mcp_types import ImageContent, TextContent
 
 from fast_agent_worker.project.load import Prepared
+from fast_agent_worker.project.named_models import sees
 from fast_agent_worker.project.pool import Connections
 from fast_agent_worker.turns.closure import Closure
 from fast_agent_worker.turns.failures import failure_of, outcome_of
@@ -23,6 +25,7 @@ from pallas_contracts.errors import NotFound, Rejected, Superseded
 from pallas_contracts.turns import turn_error
 from pallas_executor.agent_runtime import Emitter, Failed, NeedsInput, Outcome, Turn
 from pallas_executor.steps import JournalUnusable, Steps
+from pallas_executor.teams.definition import split_ours
 from pallas_executor.teams.seed import Image, Seed, encoded, read_seed
 from pallas_executor.teams.watching import UNWATCHED, Watching
 from pallas_teams import AgentConfig
@@ -34,7 +37,8 @@ log = logging.getLogger(__name__)
 class FastAgentRuntime:
     """An agent: `config` is what the folder says of it, `name` what the project calls it.
 
-    `shared` has the connections of the project's agents, `made_of` digests of what they are made of.
+    `shared` has the connections of the project's agents, `made_of` digests of what they are made of. `schema` is that
+    of its arguments, if it has one of its own.
     """
 
     config: AgentConfig
@@ -42,13 +46,14 @@ class FastAgentRuntime:
     name: str
     shared: Mapping[str, Connections]
     made_of: Mapping[str, str]
-    vision: bool
+    model: str
+    schema: JsonObject | None = None
     watching: Watching = UNWATCHED
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
         try:
-            seed = read_seed(turn.arguments, vision=self.vision)
+            seed = self._seen(read_seed(self._arguments(turn.arguments), vision=sees(self.config, self.model)))
             said = resumed(turn.request_state, turn.input_responses) if turn.request_state else None
         except Rejected as error:
             return Failed(turn_error(error.code), error.message)
@@ -58,6 +63,24 @@ class FastAgentRuntime:
         except JournalUnusable as error:
             log.warning("the journal cannot be used", extra={"reason": error.reason})
             return steps.restart() or await self._run(steps, emit, seed, said)
+
+    def _arguments(self, arguments: JsonObject) -> JsonObject:
+        """The arguments of a turn with a message, which is fast-agent's text of those of a schema of its own."""
+        if self.schema is None:
+            return arguments
+        own, ours = split_ours(arguments, self.schema)
+        return {**ours, "message": render_agent_tool_arguments(own, configured_schema=self.schema)}
+
+    def _seen(self, seed: Seed) -> Seed:
+        """What the turn was asked, if its model gets all images of the message.
+
+        Raises:
+            Rejected: fast-agent would leave one out.
+        """
+        for image in seed.images:
+            if not sees(self.config, self.model, image.mime_type):
+                raise Rejected(f"the model does not take {image.mime_type[:64]}", code="vision_required")
+        return seed
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Refuse: the only prompt of an agent is answered from its definition.
@@ -117,8 +140,10 @@ class FastAgentRuntime:
             return outcome_of(work.result(), self.config.name)
         if isinstance(error, asyncio.CancelledError):
             return Failed("internal", "the agent cancelled itself")
+        if isinstance(error, Rejected):
+            return Failed(turn_error(error.code), error.message)
         log.warning("the run failed", extra={"error": type(error).__name__})
-        return failure_of(error)
+        return failure_of(error, scope.model_error)
 
 
 def _message(role: Any, text: str, images: tuple[Image, ...]) -> PromptMessageExtended:

@@ -36,7 +36,7 @@ class TurnScope(SharedScope):
 
     `made_of` has the digests of the project's agents. `asks` is the agent that may ask a person; None: nobody can be
     asked. `lost` is set once the attempt has been superseded, `asked` once a person has to be asked, `failed` once the
-    turn cannot go on; `over`: nobody waits for the run any more.
+    turn cannot go on, `model_error` is what the last call of a model has raised; `over`: nobody waits for the run.
     """
 
     config: AgentConfig = field(kw_only=True)
@@ -46,6 +46,7 @@ class TurnScope(SharedScope):
     lost: Superseded | None = None
     asked: InputRequired | None = None
     failed: Failed | None = None
+    model_error: BaseException | None = None
     over: bool = False
     journal: AgentJournal = field(init=False)
     _kept: set[str] = field(default_factory=set[str])

@@ -125,7 +125,9 @@ class ObservedTools:
 def target_of(agent: Any, name: str) -> tuple[str, str, bool, bool]:
     """Server and tool of a name that a model has called, whether it is a leaf, and whether it says that it is safe."""
     aggregator = getattr(agent, "_aggregator", None)
-    if aggregator is not None and (found := aggregator.tool_catalog().namespaced_tool(name)) is not None:
+    if name in getattr(agent, "_execution_tools", {}):
+        return "function", name, True, False
+    if aggregator is not None and (found := _of_server(aggregator.tool_catalog(), name)) is not None:
         hints = found.tool.annotations
         safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
         return aggregator.server_display_name(found.server_name), found.tool.name, True, safe
@@ -133,7 +135,12 @@ def target_of(agent: Any, name: str) -> tuple[str, str, bool, bool]:
         return name.removeprefix("agent__"), name, False, False
     if name == HUMAN_INPUT_TOOL_NAME:
         return "person", name, False, False
-    return "function" if name in getattr(agent, "_execution_tools", {}) else "shell", name, True, False
+    return "shell", name, True, False
+
+
+def _of_server(catalog: Any, name: str) -> Any:
+    """The tool that fast-agent calls by a name: models may leave the server's name out."""
+    return catalog.namespaced_tool(name) or catalog.first_tool_named(name)
 
 
 def _error(text: str) -> CallToolResult:

@@ -5,6 +5,9 @@ One with a model has one tool, named after it, and a history prompt that is alwa
 This module imports no LLM library.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinition, ToolDefinition, read_definition
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import Rejected
@@ -52,6 +55,25 @@ def agent_tool(agent: AgentConfig) -> ToolDefinition:
         aliases=("send_message",),
         correlation="conversation_id",
     )
+
+
+def with_ours(schema: JsonObject) -> JsonObject:
+    """The schema of an agent that has one of its own, with those of our optional arguments that it does not define."""
+    return {**schema, "properties": {**_ours(schema), **(schema.get("properties") or {})}}
+
+
+def split_ours(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """The arguments of an agent's own schema, and those that are ours."""
+    ours = _ours(schema)
+    return (
+        {name: value for name, value in arguments.items() if name not in ours},
+        {name: value for name, value in arguments.items() if name in ours},
+    )
+
+
+def _ours(schema: JsonObject) -> Mapping[str, Any]:
+    own: Mapping[str, Any] = schema.get("properties") or {}
+    return {name: each for name, each in INPUT_SCHEMA["properties"].items() if name not in {"message", *own}}
 
 
 def history_prompt(agent: AgentConfig) -> PromptDefinition:

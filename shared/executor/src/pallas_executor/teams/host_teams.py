@@ -66,7 +66,7 @@ class HostTeams:
         """Agents that run and lack something, or of which this worker cannot keep what failed turns were asked."""
         found = {} if self.keeps_failed else {agent.key: _CANNOT_KEEP for agent in self._keeping()}
         for team, hosted in self.hosted.items():
-            for agent, why in (hosted.shared.lacks() | hosted.lacking).items():
+            for agent, why in hosted.shared.lacks().items():
                 found[f"{team}.{agent}"] = Trouble(status="degraded", reason=line(why))
         return found
 
@@ -147,18 +147,26 @@ class HostTeams:
         """Host the team. Whatever fails there leaves the other teams as they are."""
         try:
             await self._host(loaded)
+            if self.hosted[loaded.name].failed or loaded.left_out:
+                self._changes.doubt(folder)
         except PallasError as error:
             self._refuse(folder, error)
         except Exception:
             self._refused.add(folder)
+            self._changes.doubt(folder)
             log.exception("the folder cannot be hosted", extra={"folder": folder.name})
 
     def _refuse(self, folder: Path, error: PallasError) -> None:
         self._refused.add(folder)
+        self._changes.doubt(folder)
         log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})
 
     async def _host(self, loaded: TeamFolder) -> None:
         """Make the team and take it over. Afterwards, the team that is not hosted is closed."""
+        for fault in loaded.left_out:
+            log.error("a part of the folder is left out", extra={"team": loaded.name, "reason": str(fault)})
+        for fault in loaded.warnings:
+            log.warning("the folder may be meant otherwise", extra={"team": loaded.name, "reason": str(fault)})
         fresh = await self.make(loaded)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:

@@ -28,8 +28,7 @@ class TeamRuntime(Protocol):
 class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
-    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded. `lacking`
-    maps agents that have started to what they have lacked from the start.
+    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded.
     """
 
     team: str
@@ -38,4 +37,3 @@ class HostedTeam:
     shared: TeamRuntime
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: Sequence[AgentDefinition] = ()
-    lacking: dict[str, str] = field(default_factory=dict[str, str])

@@ -6,9 +6,15 @@ from pallas_teams.addresses import check_forbidden
 from pallas_teams.fast_agent.source import FoundAgent
 from pallas_teams.faults import FaultList
 from pallas_teams.parse import parse_file, parse_front_matter
+from pallas_teams.shape import suggestion
 from pallas_teams.tree import Branch, Leaf
 
 SUFFIXES = (".md", ".markdown", ".yaml", ".yml")
+_TYPES = {
+    *("agent", "smart", "chain", "parallel", "evaluator_optimizer", "router", "orchestrator"),
+    *("iterative_planner", "maker", "a2a"),
+}
+_OF_CARDS = ("name", "type", "servers", "model", "agents", "sequence", "instruction")
 _MEMBERS = ("agents", "sequence", "fan_out")
 _MEMBER = ("fan_in", "generator", "evaluator", "worker")
 
@@ -18,13 +24,34 @@ def cards_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES and path.is_file())
 
 
+def is_card(path: Path) -> bool:
+    """Whether a file that is not in a folder of cards looks like one: it says what an agent is told or has."""
+    if path.name.startswith(("SKILL.", "README")):
+        return False
+    faults = FaultList()
+    card = _parsed(path, faults)
+    if path.suffix in (".yaml", ".yml"):
+        return card is not None and card.has("instruction")
+    return bool(faults) or (card is not None and any(card.has(key) for key in _OF_CARDS))
+
+
 def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
-    """The agent that a card describes; None for a Markdown file without YAML, or one with faults."""
-    card = parse_file(path, faults) if path.suffix in (".yaml", ".yml") else parse_front_matter(path, faults)
+    """The agent that a card describes; None for a Markdown file without YAML.
+
+    A card that cannot be read, or is of a type that fast-agent does not know, is left out. One that forwards bearers is
+    a fault.
+    """
+    own = FaultList()
+    card = _parsed(path, own)
+    faults.warnings += own.warnings
     if card is None:
+        faults.leave_out_all(own)
         return None
     check_forbidden(card, faults)
     name, type_, model = (_text(card, key) for key in ("name", "type", "model"))
+    if type_ is not None and type_.lower() not in _TYPES:
+        faults.leave_out(card.entries["type"].mark, f"fast-agent has no cards of this type{suggestion(type_, _TYPES)}")
+        return None
     members = [str(leaf.value) for key in _MEMBERS for _, leaf in card.texts(key)]
     members += [text for key in _MEMBER if (text := _text(card, key))]
     tool_only = card.node("tool_only")
@@ -38,6 +65,12 @@ def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
         tool_only=isinstance(tool_only, Leaf) and tool_only.value is True,
         description=_text(card, "description") or "",
     )
+
+
+def _parsed(path: Path, faults: FaultList) -> Branch | None:
+    if path.suffix in (".yaml", ".yml"):
+        return parse_file(path, faults, foreign=True)
+    return parse_front_matter(path, faults)
 
 
 def _text(card: Branch, key: str) -> str | None:

@@ -6,19 +6,16 @@ servers. A server that Pallas cannot probe is left out here, and used by fast-ag
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pallas_teams.addresses import FORBIDDEN_REASON, check_forbidden
-from pallas_teams.fast_agent.project import HOME
+from pallas_teams.fast_agent.project import CONFIG_NAMES, HOME, SECRETS_NAMES
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.parse import parse_file
 from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import SERVER_NAME, CapabilitiesSection, ProviderSection
 from pallas_teams.tree import Branch, Entry, Leaf, Node, Row, merge
-
-CONFIG_NAMES = ("fast-agent.yaml", "fast-agent.config.yaml", "fastagent.config.yaml")
-SECRETS_NAMES = ("fast-agent.secrets.yaml", "fastagent.secrets.yaml")
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 _HTTP = ("url", "headers")
@@ -47,7 +44,7 @@ def read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> 
         if len(paths) > 1:
             faults.add(Mark(str(paths[1])), (), f"{paths[0].name} is there too, and fast-agent reads only one of them")
     config, secrets = (
-        parse_file(paths[0], faults, secret=secret) if paths else Branch(Mark(str(folder)), {})
+        parse_file(paths[0], faults, secret=secret, foreign=True) if paths else Branch(Mark(str(folder)), {})
         for paths, secret in zip(found, (False, True), strict=True)
     )
     if config is None or secrets is None:
@@ -74,13 +71,15 @@ def expand(node: Node, environ: Mapping[str, str]) -> Node:
             return node
 
 
-def expand_text(text: str, environ: Mapping[str, str]) -> str:
+def expand_text(text: str, environ: Mapping[str, str], unset: Callable[[str], object] | None = None) -> str:
     """`${NAME}` and `${NAME:default}` as fast-agent has them, and `${NAME:-default}` as the rest of Pallas has it."""
 
     def put(found: re.Match[str]) -> str:
         name, colon, default = found[1].partition(":")
         if default.startswith("-"):
             return environ.get(name) or default[1:]
+        if unset is not None and name not in environ and not colon:
+            unset(name)
         return environ.get(name, default if colon else found[0])
 
     return _PLACEHOLDER.sub(put, text)

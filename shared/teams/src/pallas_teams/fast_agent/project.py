@@ -1,61 +1,136 @@
-"""A fast-agent project as a team: its agents are found in its modules and cards, and need no `agents.yaml`.
+"""A fast-agent project as a team: its agents are found in its programs and cards, and need no `agents.yaml`.
 
-A project is a folder with a module that makes a `FastAgent`, or with cards in `.fast-agent/agent-cards`.
+A project is a folder with programs that make a `FastAgent`, at its top or below, or with cards: in
+`.fast-agent/agent-cards` or `agent-cards`, or at its top.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pallas_teams.clashes import token
-from pallas_teams.fast_agent.cards import cards_in, read_card
+from pallas_teams.clashes import slug, token
+from pallas_teams.fast_agent.cards import cards_in, is_card, read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT
-from pallas_teams.fast_agent.source import FoundAgent, read_source
+from pallas_teams.fast_agent.source import UNNAMED, FoundAgent, read_source
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.schema import RESERVED_AGENTS
 from pallas_teams.tree import Branch, Entry, Leaf
 
 HOME = ".fast-agent"
-CARDS = Path(HOME) / "agent-cards"
+CONFIG_NAMES = ("fast-agent.yaml", "fast-agent.config.yaml", "fastagent.config.yaml")
+SECRETS_NAMES = ("fast-agent.secrets.yaml", "fastagent.secrets.yaml")
+CARDS = "agent-cards"
 TOOL_CARDS = "tool-cards"
 """Beside `agent-cards`: agents that are tools of the default agent, and can be called by nobody else."""
+
+NO_AGENT = (
+    "no agent is found: there is no agents.yaml, no program with a FastAgent at the top or below (but for folders with "
+    "a configuration of fast-agent of their own), and no card of fast-agent in .fast-agent/agent-cards, in agent-cards "
+    "or at the top"
+)
+
+_DEEPEST, _MOST_FILES = 3, 2000
+"""How far below the top programs are looked for: levels, and Python files."""
 
 _LONGEST_DESCRIPTION = 500
 
 
-def is_project(folder: Path) -> bool:
-    """Whether the folder may be one: it has cards, or a module that names `FastAgent`."""
-    if (folder / CARDS).is_dir():
-        return True
-    return any(b"FastAgent" in path.read_bytes() for path in folder.glob("*.py") if path.is_file())
+def sources_in(folder: Path) -> Iterator[Path]:
+    """The files in which a team may be declared, now or later: its settings, programs of fast-agent, and cards."""
+    for path in (*folder.glob("*"), *(folder / HOME).glob("*")):
+        if path.suffix in (".yaml", ".yml"):
+            yield path
+    for _, path in _sources(folder):
+        yield path
+    for home in (folder / HOME, folder):
+        yield from cards_in(home / TOOL_CARDS)
 
 
 def project_tree(folder: Path, faults: FaultList) -> Branch | None:
-    """The tree that an `agents.yaml` of the project would have; None if no agent is found."""
+    """The tree that an `agents.yaml` of the project would have; None if no agent is found.
+
+    A program or a card that cannot be read is left out. Agents of one name are told apart by their files.
+    """
     top, agents = Mark(str(folder)), dict[str, Entry]()
-    for field, path, found in _found(folder, faults):
-        if found.tool_only:
-            continue
-        name = token(found.name)
+    found = [(*it, path.relative_to(folder)) for it, path in _found(folder, faults)]
+    names = _names([(agent, path) for _, agent, path in found])
+    for name, (field, agent, path) in zip(names, found, strict=True):
         if not name or name in RESERVED_AGENTS:
-            faults.add(found.mark, (), f"no agent can be called {found.name!r}; name it in an agents.yaml")
+            faults.leave_out(agent.mark, f"no agent can be called {agent.name!r}; name it in an agents.yaml")
         elif name in agents:
-            faults.add(found.mark, (), f"two agents would be called {name!r}; name them in an agents.yaml")
+            faults.leave_out(agent.mark, f"two agents would be called {name!r}; name them in an agents.yaml")
         else:
-            agents[name] = Entry(found.mark, _agent(field, path.relative_to(folder).as_posix(), found))
+            agents[name] = Entry(agent.mark, _agent(field, path.as_posix(), agent))
     if not agents:
+        for fault in faults.left_out:
+            faults.add(Mark(fault.file, fault.line, fault.column), (), fault.message)
         if not faults:
-            faults.add(top, (), "has no agents.yaml, and no agent is found in its modules and cards")
+            faults.add(top, (), NO_AGENT)
         return None
-    return Branch(top, {"agents": Entry(top, Branch(top, agents))})
+    namespace = f"local.pallas.{slug(folder).replace('_', '-').strip('-') or 'team'}"
+    return Branch(top, {"namespace": Entry(top, Leaf(top, namespace)), "agents": Entry(top, Branch(top, agents))})
 
 
-def _found(folder: Path, faults: FaultList) -> Iterator[tuple[str, Path, FoundAgent]]:
-    for path in sorted(folder.glob("*.py")):
-        for found in read_source(path, faults).agents:
-            yield "module", path, found
-    for path in cards_in(folder / CARDS):
-        if (card := read_card(path, faults)) is not None:
-            yield "card", path, card
+def _names(found: Sequence[tuple[FoundAgent, Path]]) -> list[str]:
+    """The name of each agent. Where two have one, that of the file comes before it, or that of folder and file."""
+    ways = (
+        [token(agent.name) for agent, _ in found],
+        [_named(path.stem, agent) for agent, path in found],
+        [_named("-".join(path.with_suffix("").parts), agent) for agent, path in found],
+    )
+    taken = [Counter(names) for names in ways]
+    return [
+        next((names[at] for names, count in zip(ways, taken, strict=True) if count[names[at]] == 1), ways[-1][at])
+        for at in range(len(found))
+    ]
+
+
+def _named(file: str, agent: FoundAgent) -> str:
+    return token(file if agent.name == UNNAMED else f"{file}-{agent.name}")
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The programs and cards, each with the field of `agents.yaml` that would name it."""
+    programs = _programs(sorted(folder.glob("*.py"))) or _programs(_below(folder))
+    yield from (("module", path) for path in programs)
+    cards = [path for home in (folder / HOME, folder) for path in cards_in(home / CARDS)]
+    if not cards and not programs:
+        cards = [path for path in cards_in(folder) if is_card(path)]
+    yield from (("card", path) for path in cards)
+
+
+def _programs(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if path.is_file() and _names_fast_agent(path)]
+
+
+def _names_fast_agent(path: Path) -> bool:
+    try:
+        return b"FastAgent" in path.read_bytes()
+    except OSError:
+        return False
+
+
+def _below(folder: Path) -> list[Path]:
+    """Python files below the top. A folder with a configuration of its own is another project."""
+    found: list[Path] = []
+    for parent, folders, files in folder.walk():
+        depth = len(parent.relative_to(folder).parts)
+        other = depth > 0 and any(name in files for name in (*CONFIG_NAMES, "pyvenv.cfg"))
+        if other or depth >= _DEEPEST:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != "node_modules")
+        if depth and not other:
+            found += (parent / name for name in sorted(files) if name.endswith(".py"))
+        if len(found) > _MOST_FILES:
+            break
+    return found[:_MOST_FILES]
+
+
+def _found(folder: Path, faults: FaultList) -> Iterator[tuple[tuple[str, FoundAgent], Path]]:
+    for field, path in _sources(folder):
+        card = read_card(path, faults) if field == "card" else None
+        agents = read_source(path, faults).agents if field == "module" else [card] if card else []
+        yield from (((field, agent), path) for agent in agents if not agent.tool_only)
 
 
 def _agent(field: str, path: str, found: FoundAgent) -> Branch:

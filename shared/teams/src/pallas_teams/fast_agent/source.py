@@ -5,7 +5,7 @@ It reads decorators such as `@fast.agent("harper", servers=["argos"])`, where `f
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from pallas_teams.addresses import FORBIDDEN_REASON
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.schema import FORBIDDEN
 
-_UNNAMED = {"agent": "default", "custom": "default", "smart": "default"}
+UNNAMED = "default"
+_UNNAMED: Mapping[str, str] = dict.fromkeys(("agent", "custom", "smart"), UNNAMED)
 """Decorators whose name may be left out, and the name that fast-agent then gives the agent."""
 DECORATORS = frozenset(
     {*_UNNAMED, "orchestrator", "iterative_planner", "router", "chain", "parallel", "evaluator_optimizer", "maker"}
@@ -45,12 +46,12 @@ class Source:
 
 
 def read_source(path: Path, faults: FaultList) -> Source:
-    """What a module declares. A module that is no Python, or forwards bearers, is a fault."""
+    """What a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
-        faults.add(Mark(str(path), line or 0, 1 if line else 0), (), "is not Python that can be read")
+        faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
         return Source()
     _check_forwarding(tree, path, faults)
     instances = frozenset(_instances(tree))

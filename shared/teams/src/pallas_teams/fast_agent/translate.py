@@ -5,7 +5,8 @@ Everything else is handed through untouched.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,12 @@ FORCED: Mapping[str, Mapping[str, Any] | Any] = {
     "otel": {"enabled": False},
     "llm_retries": 0,
     "compaction": {"auto": False},
-    "mcp": {"client": {"auto_sampling": False}, "diagnostics": {"enabled": False}},
-    "elicitation": {"mode": "none"},
+    "mcp": {"diagnostics": {"enabled": False}},
 }
-"""What a worker forces: it logs itself, callers keep the history, and nobody sits at a terminal."""
+"""What a worker forces: it logs itself, and callers keep the history."""
+
+_NEEDS_NOBODY = ("none", "auto-cancel")
+"""Modes of elicitation for which nobody has to sit at a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def settings_of(folder: Path, environ: Mapping[str, str]) -> Translated:
         TeamFaults: a file cannot be read.
     """
     configs, _ = config_files(folder)
-    given = translate(read_settings(configs), environ)
+    given = translate(expanded(read_settings(configs), environ))
     forced = force(given.settings)
     return Translated(forced.settings, (*given.notes, *forced.notes))
 
@@ -66,15 +69,31 @@ def read_settings(paths: Sequence[Path]) -> Settings:
     if not paths:
         return {}
     faults = FaultList()
-    tree = parse_file(paths[0], faults)
+    tree = parse_file(paths[0], faults, foreign=True)
     if tree is None:
         raise TeamFaults(faults)
     return {key: plain(entry.node) for key, entry in tree.entries.items()}
 
 
-def translate(given: Settings, environ: Mapping[str, str]) -> Translated:
-    """Translate the settings of 0.9. Variables with a default as the rest of Pallas writes it are expanded."""
-    settings: Settings = {key: _expanded(value, environ) for key, value in given.items()}
+def expanded(value: Any, environ: Mapping[str, str], unset: Callable[[str], object] | None = None) -> Any:
+    """Settings with their variables: `${NAME}`, `${NAME:default}` and, as elsewhere, `${NAME:-default}`.
+
+    `unset` is called with each that has no value: fast-agent uses it as it is written.
+    """
+    match value:
+        case {**entries}:
+            return {key: expanded(item, environ, unset) for key, item in entries.items()}
+        case [*items]:
+            return [expanded(item, environ, unset) for item in items]
+        case str():
+            return expand_text(value, environ, unset)
+        case _:
+            return value
+
+
+def translate(given: Settings) -> Translated:
+    """Translate the settings of 0.9."""
+    settings = deepcopy(given)
     notes: list[str] = []
     for rule in (_targets, _auto_sampling, _timeline, _dropped, _agent_paths):
         notes += rule(settings)
@@ -85,10 +104,12 @@ def force(given: Settings) -> Translated:
     """Force what a worker needs, in settings that are translated."""
     settings, notes = dict(given), list[str]()
     _force(settings, FORCED, "", notes)
+    if _mapping(settings, "elicitation").get("mode") not in _NEEDS_NOBODY:
+        _force(settings, {"elicitation": {"mode": "none"}}, "", notes)
     for name, server in _servers(settings).items():
         if _static_bearer(server) and _mapping(server, "auth").setdefault("oauth", False) is False:
             notes.append(f"mcp.servers.{name}.auth.oauth is false, because it has a bearer of its own")
-        if server.get("elicitation"):
+        if server.get("elicitation") and _mapping(server, "elicitation").get("mode") not in _NEEDS_NOBODY:
             server["elicitation"] = {"mode": "none"}
             notes.append(f"mcp.servers.{name}.elicitation.mode is forced to none")
     return Translated(settings, tuple(notes))
@@ -174,15 +195,3 @@ def _mapping(settings: Settings, key: str) -> Settings:
     if not isinstance(settings.get(key), dict):
         settings[key] = {}
     return settings[key]
-
-
-def _expanded(value: Any, environ: Mapping[str, str]) -> Any:
-    match value:
-        case {**entries}:
-            return {key: _expanded(item, environ) for key, item in entries.items()}
-        case [*items]:
-            return [_expanded(item, environ) for item in items]
-        case str() if ":-" in value:
-            return expand_text(value, environ)
-        case _:
-            return value

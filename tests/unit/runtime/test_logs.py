@@ -198,6 +198,12 @@ def test_lines_of_ever_new_texts_are_limited_too(
     assert len(lines(capsys)) == 30
 
 
+def test_a_library_may_log_a_value_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    log.warning(["no", "text"])
+    assert [line["event"] for line in lines(capsys)] == ["['no', 'text']"]
+
+
 async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

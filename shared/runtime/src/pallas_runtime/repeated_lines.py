@@ -45,7 +45,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         for told in self._told(record.created - WINDOW_SECONDS):
             super().emit(told)
-        kind: _Kind = (record.name, record.levelno, record.msg, record.exc_info and record.exc_info[0])
+        kind: _Kind = (record.name, record.levelno, str(record.msg), record.exc_info and record.exc_info[0])
         kind += self._about(record)
         if kind not in self._windows and len(self._windows) >= MOST_KINDS:
             kind = (record.levelno,)

@@ -214,6 +214,18 @@ async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
     await eventually(lambda: "more like this: refused" in capsys.readouterr().err)
 
 
+def test_a_line_that_cannot_be_formatted_harms_no_later_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for _ in range(25):
+        log.warning("%d turns", "no number")
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", -1.0)
+    log.warning("refused")
+    assert [line["event"] for line in lines(capsys)] == ["5 more like this: %d turns", "refused"]
+
+
 def test_what_was_left_out_is_told_when_the_process_ends(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     for _ in range(25):

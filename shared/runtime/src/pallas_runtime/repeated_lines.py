@@ -77,7 +77,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
             del self._windows[kind]
             first, more = window.first, window.count - _most(window.first)
             if more > 0:
-                text = f"{more} more like this: {first.getMessage().strip()}"
+                text = f"{more} more like this: {str(first.msg).strip()}"
                 yield logging.LogRecord(first.name, first.levelno, first.pathname, first.lineno, text, None, None)
 
 

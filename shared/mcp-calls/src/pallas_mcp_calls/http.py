@@ -6,7 +6,7 @@ becomes an answer of this request alone, and the exchange remembers what it was.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, override
 
 import httpx2
@@ -166,7 +166,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._events = events
 
     @override
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
         held, exchange = 0, self._exchange
         amount, lines = Pace(_BURST_BYTES, _BYTES_PER_SECOND), Pace(_BURST_LINES, _LINES_PER_SECOND)
         try:

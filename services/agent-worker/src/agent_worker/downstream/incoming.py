@@ -6,7 +6,7 @@ result, which may have cost something, becomes text.
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Self, get_args, override
 
 import httpx2
@@ -45,7 +45,10 @@ class ValidBody(httpx2.AsyncByteStream):
         self._inner = inner
 
     @override
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
         held = b""
         async for part in self._inner:
             data = held + part

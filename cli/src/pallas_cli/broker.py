@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
     from pallas_bus.transport.connection import Bus
     from pallas_contracts.errors import Unavailable
+    from pallas_runtime.settings import BrokerSettings
 
 NatsUrl = Annotated[
     str | None,
@@ -81,14 +82,9 @@ def log_shards() -> int:
     Raises:
         WrongUsage: that is no number of shards.
     """
-    from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
-    given = {name: value for name, value in os.environ.items() if name.startswith("PALLAS_LOG_SHARDS")}
-    try:
-        return BrokerSettings.from_env(given).log_shards
-    except Rejected as error:
-        raise WrongUsage(error.message) from error
+    return _from_environment(BrokerSettings, "PALLAS_LOG_SHARDS").log_shards
 
 
 def store_bytes() -> int:
@@ -97,12 +93,18 @@ def store_bytes() -> int:
     Raises:
         WrongUsage: that is no number of bytes.
     """
-    from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import StoreSettings
 
-    given = {name: value for name, value in os.environ.items() if name.startswith("PALLAS_STORE_BYTES")}
+    return _from_environment(StoreSettings, "PALLAS_STORE_BYTES").store_bytes
+
+
+def _from_environment[S: "BrokerSettings"](kind: type[S], variable: str) -> S:
+    """The settings with this variable alone, whatever the others have."""
+    from pallas_contracts.errors import Rejected
+
+    given = {name: value for name, value in os.environ.items() if name.startswith(variable)}
     try:
-        return StoreSettings.from_env(given).store_bytes
+        return kind.from_env(given)
     except Rejected as error:
         raise WrongUsage(error.message) from error
 

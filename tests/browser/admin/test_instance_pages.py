@@ -6,7 +6,7 @@ from tests.browser.axe import violations
 from tests.browser.conftest import Scheme
 from tests.browser.pages import Show
 from tests.integration.workspaces.control.world import World
-from tests.integration.workspaces.lab import API
+from tests.integration.workspaces.lab import API, PASSWORD
 from tests.requirements import requirement
 
 
@@ -205,9 +205,12 @@ pytestmark = pytest.mark.timeout(60)
 
 
 async def test_sessions_are_shown_and_ended(show: Show, world: World) -> None:
+    edge = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0 Safari/537.36 Edg/131.0"
+    await world.http.post(f"{API}/login", json={"password": PASSWORD}, headers={"user-agent": edge})
     page = await show("/settings")
     rows = page.get_by_role("table", name="Sessions").get_by_role("row")
     await expect(rows.filter(has_text="This one")).to_contain_text("Chrome")
+    await expect(rows.filter(has_text="Edge on Android")).to_have_count(1)
     await page.get_by_role("button", name="End all others").click()
     await page.get_by_role("dialog").get_by_role("button", name="End").click()
     await expect(rows).to_have_count(2)

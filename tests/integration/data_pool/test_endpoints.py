@@ -246,6 +246,7 @@ class HostileMcp:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     repeated: int = 1
     listed: int = 0
+    answers: int = 0
 
     async def serve(self, request: Request) -> Response:
         """Serve a request."""
@@ -271,6 +272,7 @@ class HostileMcp:
 
     async def parts(self, number: int) -> AsyncGenerator[bytes]:
         """The answer to a call."""
+        self.answers += 1
         for _ in range(self.repeated):
             yield self.content.replace(b"$id", str(number).encode())
 
@@ -288,6 +290,14 @@ async def test_a_result_of_an_mcp_server_is_not_checked_by_the_sdk_which_has_pat
     async with asyncio.timeout(10):
         assert (await ended(lab))[0] is None
     assert hostile.listed == 0
+
+
+async def test_a_tool_that_misses_a_session_of_its_own_is_not_called_again(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    hostile = HostileMcp(b'{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"Unknown session 7"}}')
+    await an_agent(lab, answering(hostile.serve), protocol="mcp")
+    await ended(lab)
+    assert hostile.answers == 1
 
 
 @pytest.mark.parametrize(

@@ -179,4 +179,6 @@ async def test_an_answer_that_is_too_large_to_check_is_passed_on() -> None:
     checked = AnswerSchemas("red.harper")
     large = Result(structured={"rows": [{"a": 1}] * 160_000})
     assert await checked.misfits(tool, large) == []
+    ids = Result(structured={"rows": [{"a": 10**18 + n} for n in range(1_001)]})
+    assert await checked.misfits(tool, ids) == []
     assert await checked.misfits(tool, Result(structured={"rows": [{"a": 1}]})) == ["rows/0/a must be of type string"]

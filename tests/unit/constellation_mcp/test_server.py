@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from tests.requirements import requirement
 from tests.unit.constellation_mcp.conftest import connected
 from tests.unit.constellation_mcp.constellation import HASH, KEY, MODULES, Constellation
+from tests.waiting import eventually
 
 from constellation_mcp import tools
 from constellation_mcp.configuration import Configuration
@@ -178,6 +179,20 @@ async def test_an_execution_is_followed_by_its_id_when_the_connection_is_lost(co
     ]
     keys = [headers.get("idempotency-key") for *_, headers in constellation.requests]
     assert (keys[0] != keys[3], keys[1:3]) == (True, [None, None])
+
+
+async def test_an_execution_is_followed_while_a_proxy_has_no_service_behind_it(
+    constellation: Constellation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("constellation_mcp.service._PAUSE", 0.01)
+    constellation.answers["/run"] = _Broken("exec-1")
+    events = "/executions/exec-1/events"
+    constellation.answers[events] = Response(status_code=502)
+    async with connect(constellation.configuration()) as service:
+        task = asyncio.create_task(service.run("a:b", "/run", {}))
+        await eventually(lambda: constellation.paths.count(f"GET {events}") > 1)
+        del constellation.answers[events]
+        assert (await task)["outputs"] == {"x": 1}
 
 
 async def test_an_execution_that_nobody_waits_for_is_cancelled(constellation: Constellation) -> None:

@@ -198,6 +198,12 @@ def test_lines_of_ever_new_texts_are_limited_too(
     assert len(lines(capsys)) == 30
 
 
+def test_a_library_may_log_a_value_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    log.warning(["no", "text"])
+    assert [line["event"] for line in lines(capsys)] == ["['no', 'text']"]
+
+
 async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +212,18 @@ async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
     for _ in range(1000):
         log.warning("refused")
     await eventually(lambda: "more like this: refused" in capsys.readouterr().err)
+
+
+def test_a_line_that_cannot_be_formatted_harms_no_later_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    for _ in range(25):
+        log.warning("%d turns", "no number")
+    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", -1.0)
+    log.warning("refused")
+    assert [line["event"] for line in lines(capsys)] == ["5 more like this: %d turns", "refused"]
 
 
 def test_what_was_left_out_is_told_when_the_process_ends(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,12 +25,13 @@ async def keep_small(logs: Sequence[Path]) -> None:
     while True:
         await asyncio.sleep(CHECK_SECONDS)
         for log in logs:
-            await asyncio.to_thread(rotate, log)
+            with suppress(OSError):
+                await asyncio.to_thread(rotate, log)
 
 
 def rotate(log: Path) -> None:
     """Empty a log that is too large, and keep its text as an earlier part, if there is room on the disk."""
-    if not log.exists() or log.stat().st_size <= LARGEST:
+    if log.stat().st_size <= LARGEST:
         return
     parts = [log.with_name(f"{log.name}.{number}") for number in range(EARLIER, 0, -1)]
     with suppress(OSError):

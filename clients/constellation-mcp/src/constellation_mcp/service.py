@@ -160,7 +160,7 @@ class Service:
                 if "event: end\n" in str(events):
                     return
             except ServiceError as error:
-                if error.status is not None and error.status not in (429, 503):
+                if error.status is not None and error.status < 500 and error.status != 429:
                     raise
             if time.monotonic() - began > 2 * _PAUSE:  # the service was there for a while
                 away_since = time.monotonic()

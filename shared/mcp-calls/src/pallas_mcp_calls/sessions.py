@@ -61,7 +61,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except httpx2.TransportError as error:
             if not self._met:
                 raise
-            exchange.fault = unreachable(error)
+            exchange.status, exchange.fault = None, unreachable(error)
             return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE, request=request)
         self._met = True
         exchange.status = response.status_code

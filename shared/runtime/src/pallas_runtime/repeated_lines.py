@@ -45,7 +45,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         for told in self._told(record.created - WINDOW_SECONDS):
             super().emit(told)
-        kind: _Kind = (record.name, record.levelno, record.msg, record.exc_info and record.exc_info[0])
+        kind: _Kind = (record.name, record.levelno, str(record.msg), record.exc_info and record.exc_info[0])
         kind += self._about(record)
         if kind not in self._windows and len(self._windows) >= MOST_KINDS:
             kind = (record.levelno,)
@@ -77,7 +77,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
             del self._windows[kind]
             first, more = window.first, window.count - _most(window.first)
             if more > 0:
-                text = f"{more} more like this: {first.getMessage().strip()}"
+                text = f"{more} more like this: {str(first.msg).strip()}"
                 yield logging.LogRecord(first.name, first.levelno, first.pathname, first.lineno, text, None, None)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_schemas.process import Ended, Process
-from pallas_schemas.tool_schema import TOO_MUCH
+from pallas_schemas.work import TOO_MUCH
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from pallas_contracts.errors import Rejected
-from pallas_schemas.tool_schema import MOST_EXPLAINED, TOO_MUCH, UNEXPLAINED, ToolSchema
-from pallas_schemas.work import TooMuch
+from pallas_schemas.tool_schema import MOST_EXPLAINED, UNEXPLAINED, ToolSchema
+from pallas_schemas.work import LONG_NUMBERS, TOO_MUCH, TooMuch
 
 STEP_SECONDS = 0.2
 COUNT_SECONDS = 0.5
@@ -48,7 +48,7 @@ def main() -> None:
         except Rejected as error:
             _send(answers, rejected=error.message)
         except _LongNumbers:
-            _send(answers, faults=["there are too many long numbers in them"])
+            _send(answers, faults=[LONG_NUMBERS])
         _limit(0)
         signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -13,7 +13,8 @@ from pallas_contracts.errors import Rejected
 from pallas_schemas.apart import APART
 from pallas_schemas.parts import JsonObject, size_of
 from pallas_schemas.small import plain_size
-from pallas_schemas.tool_schema import TOO_MUCH, ToolSchema
+from pallas_schemas.tool_schema import ToolSchema
+from pallas_schemas.work import TOO_MUCH
 
 if TYPE_CHECKING:
     from pallas_contracts.agents import AgentDefinition

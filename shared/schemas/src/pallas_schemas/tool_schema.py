@@ -27,7 +27,6 @@ _MOST_OF_PATTERNS = 1 << 22
 """Bytes of all compiled patterns of a schema."""
 _LONGEST = 80
 UNEXPLAINED = "they break the tool's schema, and there is too much in them to say where"
-TOO_MUCH = "there is too much in them to check it against the tool's schema"
 
 
 class ToolSchema:

@@ -19,6 +19,12 @@ MOST_LEVELS = 100
 MOST_VALUES = 150_000
 """Values that are walked, each in 0.5 to 1.5 us."""
 
+TOO_MUCH = "there is too much in them to check it against the tool's schema"
+TOO_MANY = f"there are more than {MOST_VALUES:,} values in them that the tool's schema checks"
+LONG_NUMBERS = "there are too many long numbers in them"
+UNCHECKED = frozenset({TOO_MUCH, TOO_MANY, LONG_NUMBERS})
+"""What is said of values that take too long to check: whether they fit is not known."""
+
 _MOST_REMEMBERED = 50_000
 _UNIQUE = 50
 """The work for each value in a list without doubles, at any depth."""
@@ -84,14 +90,14 @@ class Work:
             for below, count, inside in self._inside(value, place) if value else ():
                 values += 1 if below.same_for_all else count
                 if values > MOST_VALUES:
-                    raise TooMuch(f"there are more than {MOST_VALUES:,} values in them that the tool's schema checks")
+                    raise TooMuch(TOO_MANY)
                 if below.same_for_all:
                     total += count * below.work
                     visits += count * below.work
                 else:
                     waiting.extend((inner, below, level + 1) for inner in inside)
             if level > MOST_LEVELS or total + 10 * (self._remembered - before) > most:
-                raise TooMuch("there is too much in them to check it against the tool's schema")
+                raise TooMuch(TOO_MUCH)
         return visits
 
     def _at(self, value: Json, place: _Place) -> int:

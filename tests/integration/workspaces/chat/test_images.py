@@ -1,10 +1,17 @@
 """Images of messages."""
 
 import base64
+from dataclasses import replace
 
 from tests.integration.workspaces.chat.talk import attach, begin
 from tests.integration.workspaces.lab import API, Lab
 from tests.workspaces_world.agent import Agent
+
+from pallas_postgres.engine import reading
+from workspaces.chat.concluding import Concluding
+from workspaces.chat.images import Picture
+from workspaces.chat.model import Claim, Ending
+from workspaces.tables import ChatMessage
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 GIF = b"GIF89a" + bytes(50)
@@ -59,6 +66,20 @@ async def test_images_of_an_answer_are_stored_and_shown_if_they_are_safe(lab: La
         await work.answer("Many.", *[("image/png", png)] * 10)
         reply = (await stream.until("message", id=sent["reply_id"], status="answered")).data
         assert (len(reply["images"]), reply["content"].count("not shown")) == (8, 2)
+
+
+async def test_an_answer_that_comes_twice_keeps_its_images(lab: Lab, harper: Agent) -> None:
+    engine, ending = lab.service.parts.engine, Ending("answered", "Here", pictures=(Picture("image/png", PNG),))
+    await attach(engine, harper, vision=True)
+    talk = await begin(lab.browser)
+    sent = await talk.send("draw")
+    async with reading(engine) as session:
+        claim = Claim.of(await session.get_one(ChatMessage, sent["reply_id"]), taken_over=False)
+    both = [Concluding(engine, owner, lab.service.parts.hub) for owner in ("one replica", "another")]
+    claims = claim, replace(claim, attempt=claim.attempt + 1, taken_over=True)
+    assert [await one.conclude(its, ending) for one, its in zip(both, claims, strict=True)] == [True, False]
+    [image] = (await talk.reply(sent["reply_id"]))["images"]
+    assert (await lab.browser.get(f"{API}/images/{image['id']}")).content == PNG
 
 
 async def test_an_agent_without_vision_is_sent_no_images(lab: Lab, harper: Agent) -> None:

@@ -23,7 +23,6 @@ from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.batch import check_batch, serve_batch
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
-from agent_gateway.http.bodies import Body
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
@@ -36,9 +35,10 @@ from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import Metrics
 from agent_gateway.rpc.methods import Methods
 from pallas_contracts.bounds import Json
-from pallas_contracts.errors import PallasError
+from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.turns import Principal
 from pallas_jsonrpc.errors import Unreadable
+from pallas_jsonrpc.strict_json import loads
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 
 _VERSION = b"mcp-protocol-version"
 _METHOD = b"mcp-method"
+_SHORT = 64 * 1024
+"""Bytes of a body that is read before its sender is known."""
 
 type CancelCall = Callable[[str, str], Awaitable[None]]
 
@@ -145,7 +147,7 @@ class GatewayHttp:
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         legacy, posted = _is_legacy(scope), scope["method"] == "POST"
-        body: Body | None = None
+        body: bytes | None = None
         try:
             bearer = self.callers.check_bearer(bearer_of(scope["headers"]))
         except PallasError as error:
@@ -159,12 +161,14 @@ class GatewayHttp:
             before = partial(self._check_caller, endpoint, scope, bearer, uses_up=False)
             if (body := await self._read(scope, receive, send, before)) is None:
                 return
-            receive = replayed(body.whole, receive)
-        with of_caller(scope["headers"], body.whole if body is not None and traced else None):
+            receive = replayed(body, receive)
+        with of_caller(scope["headers"], body if traced else None):
             if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
                 await self._serve_admitted(endpoint, scope, receive, send, body)
 
-    async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
+    async def _admit(
+        self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: bytes | None, send: Send
+    ) -> bool:
         """Identify the caller and check that it may call the agent. False: the request has been refused."""
         uses_up = bearer is not None and scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
         try:
@@ -185,10 +189,10 @@ class GatewayHttp:
 
     async def _read(
         self, scope: Scope, receive: Receive, send: Send, before: Callable[[], Awaitable[None]] | None = None
-    ) -> Body | None:
+    ) -> bytes | None:
         """Read the body. None: the request has been refused."""
         try:
-            return Body(await read_body(scope, receive, self.endpoints.max_body_bytes, before=before))
+            return await read_body(scope, receive, self.endpoints.max_body_bytes, before=before)
         except TooLarge as error:
             await refuse(send, 413, f"{error.message.capitalize()}.")
         except PallasError as error:
@@ -196,7 +200,7 @@ class GatewayHttp:
         return None
 
     async def _serve_admitted(
-        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: bytes | None
     ) -> None:
         """Serve a request whose caller may call the agent; `body` is set if it has been read."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -205,7 +209,7 @@ class GatewayHttp:
             if body is None:
                 if (body := await self._read(scope, receive, send)) is None:
                     return
-                receive = replayed(body.whole, receive)
+                receive = replayed(body, receive)
             await self._serve_posted(endpoint, body, scope, receive, send)
         elif not legacy:
             await endpoint.handle(scope, receive, send)
@@ -217,7 +221,7 @@ class GatewayHttp:
         else:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
 
-    async def _serve_posted(self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_posted(self, endpoint: Endpoint, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is posted, if it is JSON that means the same to every reader."""
         legacy = _is_legacy(scope)
 
@@ -230,7 +234,7 @@ class GatewayHttp:
                 await self._serve_message(endpoint, message, dict(scope), receive, send)
 
         try:
-            posted = await read_posted(body.whole)
+            posted = await read_posted(body)
             if legacy and isinstance(posted, list):
                 calls = 1 if principal_of(scope).type == "turn" else None
                 check_batch(posted, Headers(scope=scope), calls=calls)
@@ -283,9 +287,18 @@ def _standing(endpoint: Endpoint, scope: Scope) -> str | None:
     return session_token(session, principal_of(scope)) if session and endpoint.agent.definition.announces else None
 
 
-def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:
-    """Whether a request may be a `tools/call`. In the modern era a header says so; the SDK refuses a wrong one."""
-    return body.may_call if body is not None else headers.get(_METHOD, b"tools/call") == b"tools/call"
+def _may_call(headers: dict[bytes, bytes], body: bytes | None) -> bool:
+    """Whether a request may be a `tools/call`. In the modern era a header says so; the SDK refuses a wrong one.
+
+    Else the body does: one that is long or cannot be read may be one, and so may a batch.
+    """
+    if body is None:
+        return headers.get(_METHOD, b"tools/call") == b"tools/call"
+    try:
+        message = loads(body) if len(body) <= _SHORT else None
+    except Rejected:
+        return True
+    return not isinstance(message, dict) or message.get("method", "tools/call") == "tools/call"
 
 
 def _with_session(send: Send) -> Send:

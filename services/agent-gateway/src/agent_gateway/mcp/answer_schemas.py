@@ -7,10 +7,9 @@ from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.turns import Result
 from pallas_schemas.schema import Schema
+from pallas_schemas.work import UNCHECKED
 
 _MOST_FAULTS = 5
-_TOO_MUCH = ("there is too much in them to check", "there are more than ")
-"""How the faults of a value begin that takes too long to check."""
 
 
 @dataclass
@@ -30,10 +29,10 @@ class AnswerSchemas:
             structured: Json = answer.structured
             if not isinstance(structured, dict):
                 return ["it needs an object as structured content"]
-            faults = (await schema.faults(structured))[:_MOST_FAULTS]
+            faults = await schema.faults(structured)
         except Unavailable:
             return []
-        return [] if faults[:1] and faults[0].startswith(_TOO_MUCH) else faults
+        return [] if UNCHECKED.issuperset(faults) else faults[:_MOST_FAULTS]
 
     async def _find(self, tool: str, schema: JsonObject) -> Schema | None:
         if tool not in self._compiled:

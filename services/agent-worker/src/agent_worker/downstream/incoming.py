@@ -69,7 +69,9 @@ def _end_of_escapes(data: bytes) -> int:
     found = _OPEN.search(data, max(0, len(data) - _PAIR))
     if found is None or not found[0]:
         return len(data)
-    return max(len(data[: found.start()].rstrip(b"\\")), len(data) - _HELD)
+    escapes = len(data[: found.start()].rstrip(b"\\"))
+    end = max(escapes, len(data) - _HELD)
+    return end + (end - escapes) % 2  # each backslash stays with the one that it escapes
 
 
 def _joined(data: bytes) -> bytes:

@@ -4,7 +4,7 @@ A stream of events that ends before its last event has broken. The SDKs would ta
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, override
 
 import httpx2
@@ -57,10 +57,7 @@ class _WholeStream(httpx2.AsyncByteStream):
         self._inner = inner
 
     @override
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._parts()
-
-    async def _parts(self) -> AsyncGenerator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         before, whole = b"", False
         async for part in self._inner:
             before = before[-_LONGEST_MARK:] + part

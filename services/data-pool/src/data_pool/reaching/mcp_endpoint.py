@@ -98,8 +98,11 @@ class McpLink(Link):
 
 
 def _is_gone(error: MCPError, exchange: Exchange) -> bool:
-    """Whether the server has refused the call for want of the session, by its words or by an HTTP status alone."""
-    return (exchange.refused and error.message == _NO_ANSWER) or _SESSION_GONE.search(error.message) is not None
+    """Whether the server has refused the call for want of the session: by its words, or by the HTTP status alone.
+
+    The same words in an answer with another status may be those of the tool, which has been called then.
+    """
+    return exchange.refused and (error.message == _NO_ANSWER or _SESSION_GONE.search(error.message) is not None)
 
 
 def _failure(exchange: Exchange) -> Exception:

@@ -24,6 +24,9 @@ _POLL_SECONDS = 0.2
 OFF = "workspace_off"
 """The code of an error that says that there is no terminal any more."""
 
+_UNTYPED = -1
+"""In place of the id of a message: the prompt was not typed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
@@ -80,13 +83,10 @@ async def type_once(
         await asyncio.sleep(_POLL_SECONDS)
 
 
-_UNTYPED = -1
-
-
 async def _look(terminal_of: Callable[[], Awaitable[Terminal]], text: str, before: Before) -> int | None:
-    """The id of the prompt's message, as soon as it is there. Else, once the terminal does nothing:
+    """The id of the prompt's message, as soon as it is there. Without it this ends when the terminal does nothing.
 
-    None if it did something, or shows something else than before, and `_UNTYPED` if it did and shows nothing.
+    Then it is `_UNTYPED` if the terminal did nothing meanwhile and shows what it showed before, and else None.
     """
     clock = asyncio.get_running_loop().time
     quiet, moved = clock() + _QUIET_SECONDS, False

@@ -91,18 +91,21 @@ class Concluding:
             for row in rows:
                 self._hub.tell_here(Changed((message_view(row, images),), row.revision, behind=row.behind).told())
         if images and not rows:
+            unanswered = select(ChatMessage.id).where(ChatMessage.status != "answered")
+            ids = [image.id for image in images]
             async with writing(self._engine) as session:
-                await session.execute(delete(Image).where(Image.id.in_([image.id for image in images])))
+                await session.execute(delete(Image).where(Image.id.in_(ids), Image.message_id.in_(unanswered)))
         return bool(rows)
 
     async def _keep_pictures(self, claim: Claim, pictures: Sequence[Picture]) -> tuple[ImageView, ...]:
-        """Store the pictures of an answer, before the answer: who reads the answer sees all of it."""
-        kept = [
-            (str(uuid5(UUID(claim.reply_id), f"{claim.attempt} {n}")), picture) for n, picture in enumerate(pictures)
-        ]
+        """Store the pictures of an answer, before the answer: who reads the answer sees all of it.
+
+        Whoever brings the answer of a call stores the same ones.
+        """
+        kept = [(str(uuid5(UUID(claim.reply_id), f"{claim.key} {n}")), picture) for n, picture in enumerate(pictures)]
         async with writing(self._engine) as session:
-            reply = select(ChatMessage.id).where(ChatMessage.id == claim.reply_id).with_for_update(key_share=True)
-            if await session.scalar(reply) is None:
+            reply = select(ChatMessage.id).where(ChatMessage.id == claim.reply_id, _WAITS)
+            if await session.scalar(reply.with_for_update(key_share=True), {"the_key": claim.key}) is None:
                 return ()
             await session.execute(delete(Image).where(Image.message_id == claim.reply_id))
             for position, (image_id, picture) in enumerate(kept):

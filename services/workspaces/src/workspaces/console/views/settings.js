@@ -54,11 +54,15 @@ function Sessions() {
     ${loaded.data ? html`<${Table} label="Sessions" columns=${columns} rows=${loaded.data.sessions} keyOf=${(/** @type {Session} */ one) => one.id} />` : html`<${Loading} loaded=${loaded} />`}</section>`;
 }
 
-/** The name of a browser and its system, from what it says of itself. @param {string} said */
+/** What browsers say of themselves, and their names. The first that one says counts: it also says those behind. @type {[string, string][]} */
+const BROWSERS = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]];
+const SYSTEMS = ["Windows", "Android", "iPhone", "iPad", "Mac OS X", "Linux"];
+
+/** The name of a browser and its system. @param {string} said */
 function browserIn(said) {
-  const name = /(?:Edg|OPR|Firefox|Chrome|Safari)(?=\/)/.exec(said)?.[0];
-  const system = /Windows|Android|iPhone|iPad|Mac OS X|Linux/.exec(said)?.[0];
-  return name ? [name.replace("Edg", "Edge").replace("OPR", "Opera"), system].filter(Boolean).join(" on ") : said.slice(0, 40) || "unknown";
+  const name = BROWSERS.find(([word]) => said.includes(word))?.[1];
+  const system = SYSTEMS.find((word) => said.includes(word));
+  return name ? [name, system].filter(Boolean).join(" on ") : said.slice(0, 40) || "unknown";
 }
 
 /** @param {Entry} entry @param {Values} values */

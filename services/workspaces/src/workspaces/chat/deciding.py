@@ -93,6 +93,8 @@ class Deciding:
             Rejected: the content is not what was asked for.
             Unavailable: the content cannot be checked now (`busy`).
         """
+        if action == "accept":
+            question_id = await self._checked(reply_id, question_id, content or {})
         async with writing(self._engine) as session:
             _, reply = await lock_reply(session, reply_id)
             if reply.status != "asking" or reply.question is None:
@@ -100,14 +102,25 @@ class Deciding:
             asked = reply.question["id"]
             if question_id not in (None, asked):
                 raise Conflict("this question has an answer, and there is another one", code="answered")
-            if action == "accept":
-                await _must_fit(content or {}, reply)
             answers = {**(reply.answers or {}), asked: {"action": action, "content": content}}
             values = {"status": "sending", "question": None, "answers": answers}
             changed = await change_reply(session, reply_id, values)
             assert changed is not None, "its conversation is locked"
             await Hub.tell_in(session, WORK, "replies", {})
         return message_view(changed)
+
+    async def _checked(self, reply_id: str, question_id: str | None, content: dict[str, Any]) -> str | None:
+        """Check an answer without a transaction, since a check may take time. Returns the question that it answers.
+
+        Raises:
+            Rejected, Unavailable: as `_must_fit`.
+        """
+        async with reading(self._engine) as session:
+            reply = await session.get(ChatMessage, reply_id)
+        if reply is None or reply.question is None or question_id not in (None, reply.question["id"]):
+            return question_id  # which is refused
+        await _must_fit(content, reply)
+        return reply.question["id"]
 
     async def retry(self, reply_id: str, wanted: Wanted | None, *, confirmed: bool) -> Sent:
         """Call an agent again for a reply that failed or was cancelled: the same agent, or another one.

@@ -174,6 +174,22 @@ async def test_websockets_count_as_connections_and_are_never_idle() -> None:
         assert await answered(newcomer)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [b"Content-Length: 1\r\n", b"Transfer-Encoding: chunked\r\n", b"a: b\r\n" * 150, b"a: " + b"b" * 10_000 + b"\r\n"],
+    ids=["body", "chunked body", "many headers", "long header"],
+)
+async def test_a_handshake_of_a_websocket_that_cannot_be_read_ends_its_connection(more: bytes) -> None:
+    handshake = REQUEST[:-2] + (
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    )
+    async with a_listener(websockets=True) as listener:
+        reader, _ = await listener.connect(handshake + more + b"\r\n")
+        assert b"101" not in await soon(reader.read())
+        assert not listener.app.asked
+
+
 async def test_websockets_are_refused_where_they_are_not_served() -> None:
     async with a_listener() as listener:
         listener.app.may_answer.set()

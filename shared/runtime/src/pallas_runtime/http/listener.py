@@ -30,7 +30,15 @@ _CLOSE_SECONDS = 5.0
 
 
 class _WebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket. uvicorn would wait for ever for a peer that does not read what is sent to it."""
+    """A WebSocket. uvicorn would wait for ever for a peer that does not read what is sent to it, and for the end of a
+    handshake that cannot be read: one with a body, or with more or longer headers than are allowed here.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)

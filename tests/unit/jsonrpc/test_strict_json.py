@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.waiting import timing
 
 from pallas_contracts.errors import Rejected
-from pallas_jsonrpc.strict_json import loads
+from pallas_jsonrpc.strict_json import MOST_VALUES, loads
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,30 @@ def test_an_ambiguous_text_is_refused_with_the_reason(text: bytes, reason: str) 
 def test_a_text_may_have_128_levels_and_any_number_of_brackets() -> None:
     loads(b"[" * 128 + b"]" * 128)
     assert loads(b"[" + b"[]," * 300 + b'"[[["]') == [*([[]] * 300), "[[["]
+
+
+@pytest.mark.parametrize("each", ["[]", "{}", "0", '""', '{"a":[0]}', "[" * 100 + "]" * 100])
+async def test_a_text_with_too_many_values_is_refused_without_being_read(each: str) -> None:
+    async with timing() as watch:
+        with pytest.raises(Rejected, match="more than 200,000 values"):
+            loads("[" + ",".join([each] * (8_000_000 // len(each))) + "]")
+    assert watch.seconds < 2
+
+
+@pytest.mark.parametrize("text", [",[{", '\\"[', "\\\\", '",'.replace('"', '\\"')])
+def test_only_values_outside_of_texts_are_counted(text: str) -> None:
+    most = "0," * (MOST_VALUES - 2)
+    assert loads(f'[{most}"{text * MOST_VALUES}"]')
+    with pytest.raises(Rejected, match="more than 200,000 values"):
+        loads(f'[{most}"{text * MOST_VALUES}",0,0,0]')
+
+
+async def test_a_text_that_begins_ever_new_strings_is_looked_at_once() -> None:
+    async with timing() as watch:
+        for text in ('\\"' * 4_000_000, '"' * 8_000_000, '"' + "\\" * 8_000_001):
+            with pytest.raises(Rejected, match="line 1"):
+                loads('["' + "," * MOST_VALUES + text)
+    assert watch.seconds < 5
 
 
 def test_a_pair_of_surrogates_is_one_character() -> None:

@@ -31,7 +31,7 @@ from pallas_jsonrpc.strict_json import MOST_VALUES, loads
         (b'"a\nb"', "Invalid control character"),
         (b"{} {}", "Extra data"),
         (b"[" * 200_000, "it is nested too deeply"),
-        (b'{"a":' * 200_000, "it is nested too deeply"),
+        (b'{"a":' * 60_000, "it is nested too deeply"),
         (b"[" * 129 + b"]" * 129, "it is nested too deeply"),
         (b'{"a":' * 129 + b"1" + b"}" * 129, "it is nested too deeply"),
     ],
@@ -55,7 +55,7 @@ async def test_a_text_with_too_many_values_is_refused_without_being_read(each: s
     assert watch.seconds < 2
 
 
-@pytest.mark.parametrize("text", [",[{", '\\"[', "\\\\", '",'.replace('"', '\\"')])
+@pytest.mark.parametrize("text", [",:[{", '\\"[', "\\\\", '",'.replace('"', '\\"')])
 def test_only_values_outside_of_texts_are_counted(text: str) -> None:
     most = "0," * (MOST_VALUES - 2)
     assert loads(f'[{most}"{text * MOST_VALUES}"]')
@@ -76,7 +76,7 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
 
 
 async def test_a_long_object_with_a_key_twice_is_refused_quickly() -> None:
-    text = "{" + ",".join(f'"{n}":1' for n in range(100_000)) + ',"0":1}'
+    text = "{" + ",".join(f'"{n}":1' for n in range(99_000)) + ',"0":1}'
     async with timing() as watch:
         with pytest.raises(Rejected, match="the key '0' twice"):
             loads(text)

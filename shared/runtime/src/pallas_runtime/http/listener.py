@@ -10,12 +10,12 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
 
 from pallas_contracts.errors import Rejected
 from pallas_runtime.http.connection import Connection
@@ -80,7 +80,7 @@ class _WebSocket(WebSocketsSansIOProtocol):
         self._go_on()
         return event
 
-    def handle_cont(self, event: Frame) -> None:
+    def handle_cont(self, event: Any) -> None:
         if len(self.frames) < _MOST_FRAGMENTS:
             super().handle_cont(event)
         else:

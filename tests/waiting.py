@@ -3,8 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 PATIENCE = 30.0
@@ -123,3 +123,30 @@ async def within(seconds: float) -> AsyncGenerator[None]:
     async with timing() as watch:
         yield
     assert watch.seconds < seconds, f"took {watch.seconds:.3f} s"
+
+
+@contextmanager
+def loop_lag() -> Generator[list[float]]:
+    """The delays of callbacks on the event loop, measured from another thread.
+
+    Only the time counts in which this process had a processor, with any of its threads: what blocks the loop here are
+    computations, and on a busy machine a process may wait for a processor for longer than they take.
+    """
+    loop, lags, stop = asyncio.get_running_loop(), list[float](), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            done, asked, used = threading.Event(), time.monotonic(), time.process_time()
+            loop.call_soon_threadsafe(done.set)
+            while not done.wait(0.05) and not stop.is_set():
+                pass
+            lags.append(min(time.monotonic() - asked, time.process_time() - used))
+            stop.wait(0.005)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield lags
+    finally:
+        stop.set()
+        thread.join()

@@ -125,6 +125,8 @@ async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> 
         ('{"jsonrpc":"1.0","id":1,"result":{"doubled":2}}', 'jsonrpc must be "2.0"'),
         ('{"jsonrpc":"2.0","id":1}', "neither a result nor an error"),
         ('{"jsonrpc":"2.0","id":1,"result":' + '{"a":' * 200 + "1" + "}" * 201, "nested too deeply"),
+        ('{"jsonrpc":"2.0","id":1,"result":[' + "0," * 200_000 + "0]}", "more than 200,000 values"),
+        ('{"jsonrpc":"2.0","result":[' + "0," * 200_000 + '0],"id":1}', "more than 200,000 values"),
     ],
     ids=[
         "unfitting",
@@ -137,6 +139,8 @@ async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> 
         "version",
         "empty",
         "deep",
+        "many values",
+        "many values before the id",
     ],
 )
 async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answer: str, reason: str) -> None:

@@ -32,6 +32,7 @@ from pallas_mcp_calls.model import CallFailed, Progress, Target
         ("elsewhere", "not_mcp", False, False),
         ("huge", "too_large", False, True),
         ("huge_event", "too_large", False, True),
+        ("values", "too_large", False, True),
         ("cut", "connection_lost", True, True),
         ("ends", "connection_lost", True, True),
         ("compressed", "not_mcp", False, True),

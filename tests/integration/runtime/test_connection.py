@@ -123,6 +123,16 @@ async def test_a_path_counts_as_part_of_the_headers() -> None:
         assert not app.asked
 
 
+async def test_a_request_whose_target_cannot_be_read_is_refused_without_an_error_of_the_process() -> None:
+    failed = list[str]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context["message"]))
+    async with a_mirror() as (app, connect):
+        answer = await soon(connect(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert not app.asked
+    assert not failed
+
+
 async def test_trailers_become_headers_neither_of_their_request_nor_of_the_next() -> None:
     async with a_mirror() as (app, connect):
         app.may_answer.set()

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
+import uvloop
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
-from tests.waiting import eventually, soon
+from tests.waiting import eventually, loop_lag, soon
 from websockets.asyncio import client
 from websockets.exceptions import InvalidStatus
 
@@ -172,6 +173,64 @@ async def test_websockets_count_as_connections_and_are_never_idle() -> None:
             assert await soon(socket.recv()) == "still there"
         listener.app.may_answer.set()
         assert await answered(newcomer)
+
+
+HANDSHAKE = REQUEST[:-2] + (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"Content-Length: 1\r\n", b"Transfer-Encoding: chunked\r\n", b"a: b\r\n" * 150, b"a: " + b"b" * 10_000 + b"\r\n"],
+    ids=["body", "chunked body", "many headers", "long header"],
+)
+async def test_a_handshake_of_a_websocket_that_cannot_be_read_ends_its_connection(more: bytes) -> None:
+    async with a_listener(websockets=True) as listener:
+        reader, _ = await listener.connect(HANDSHAKE + more + b"\r\n")
+        assert b"101" not in await soon(reader.read())
+        assert not listener.app.asked
+
+
+PIECE, EMPTY_PIECE = b"\x00\x81\x00\x00\x00\x00x", b"\x00\x80\x00\x00\x00\x00"
+FIRST, LAST, PING = b"\x01" + PIECE[1:], b"\x80" + PIECE[1:], b"\x89" + PIECE[1:]
+"""Frames of a client."""
+
+
+@pytest.mark.parametrize(
+    ("frames", "echoed"),
+    [
+        (PING * 100_000 + FIRST + LAST, 1),
+        ((FIRST + PIECE * 10_000 + LAST) * 10, 10),
+        ((b"\x81" + PIECE[1:]) * 40_000, 40_000),
+    ],
+    ids=["pings", "fragments", "messages"],
+)
+def test_many_small_frames_of_a_websocket_are_read_in_between(frames: bytes, echoed: int) -> None:
+    """Under uvloop, as in services, which reads megabytes at once."""
+
+    async def send() -> None:
+        async with a_listener(websockets=True) as listener:
+            reader, writer = await listener.connect(HANDSHAKE + b"\r\n")
+            assert b" 101 " in await soon(reader.readuntil(b"\r\n\r\n"))
+            with loop_lag() as lags:
+                writer.write(frames)
+                for _ in range(echoed):
+                    while not (head := await soon(reader.readexactly(2))).startswith(b"\x81"):
+                        await reader.readexactly(head[1])
+                    await reader.readexactly(head[1] if head[1] < 126 else int.from_bytes(await reader.readexactly(2)))
+            assert max(lags) < 0.1
+
+    uvloop.run(send())
+
+
+async def test_a_message_of_a_websocket_has_a_limit_of_its_frames() -> None:
+    async with a_listener(websockets=True) as listener:
+        reader, writer = await listener.connect(HANDSHAKE + b"\r\n")
+        assert b" 101 " in await soon(reader.readuntil(b"\r\n\r\n"))
+        writer.write(FIRST + EMPTY_PIECE * 20_000)
+        assert await ended((reader, writer))
 
 
 async def test_websockets_are_refused_where_they_are_not_served() -> None:

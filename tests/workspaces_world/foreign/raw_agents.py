@@ -121,6 +121,8 @@ class RawAgents(Served):
                 await self.go.wait()
             case "huge":
                 return StreamingResponse(_megabytes(body["id"]), media_type="application/json")
+            case "values":
+                return StreamingResponse(_values(body["id"]), media_type="application/json")
             case "huge_event":
                 return _events(_megabytes(body["id"]))
             case "flood":
@@ -173,6 +175,13 @@ def _said(text: str) -> dict[str, Any]:
 
 def _events(parts: AsyncIterator[bytes]) -> Response:
     return StreamingResponse(parts, media_type="text/event-stream")
+
+
+async def _values(request_id: object) -> AsyncGenerator[bytes]:
+    yield b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [], "structuredContent": {"a": [' % request_id
+    for _ in range(100):
+        yield b"[]," * 4000
+    yield b"0]}}}"
 
 
 async def _megabytes(request_id: object) -> AsyncGenerator[bytes]:

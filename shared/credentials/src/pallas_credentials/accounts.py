@@ -244,7 +244,11 @@ class Account:
         """
         if self.password_hash is None:
             return False
-        digest = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
+        try:
+            given = f"{name}:{password}".encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can have
+            return False
+        digest = hmac.digest(self._key, given, "sha256")
         if digest == self._right and time.monotonic() < self._known_until and not self.admission.suspects(address):
             return True
         # Single flight: requests with the same credentials share a check.

@@ -1,10 +1,15 @@
-"""JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates, not too deep."""
+"""JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates, not too deep.
+
+A text may not have too many values either: to read them takes 20 times the text's memory, and stops all threads.
+"""
 
 import asyncio
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import NoReturn
 
 from pallas_contracts.bounds import Json
@@ -12,6 +17,9 @@ from pallas_contracts.errors import Rejected
 
 DEEPEST = 128
 """Levels of arrays and objects. Messages of the log and of MCP have some more, and are read to 200 levels."""
+
+MOST_VALUES = 200_000
+"""Values of a text, and names of fields: its commas, its colons, and the brackets that begin an array or an object."""
 
 _LARGE = 64 * 1024
 """Bytes or characters that are read at once."""
@@ -30,6 +38,8 @@ def loads(data: bytes | str) -> Json:
     """
     try:
         text = data.decode() if isinstance(data, bytes) else data
+        if has_too_many_values(text):
+            raise Rejected(f"it has more than {MOST_VALUES:,} values and names of fields")
         value: Json = _DECODER.decode(text)
         if "\\" in text and ("\\ud" in text or "\\uD" in text):  # only an escape can be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
@@ -46,6 +56,13 @@ def loads(data: bytes | str) -> Json:
     if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
         raise Rejected("it is nested too deeply")
     return value
+
+
+def has_too_many_values(text: str) -> bool:
+    """Whether a JSON text has more than `MOST_VALUES` values. Those in its strings do not count."""
+    if sum(map(text.count, ",:[{")) <= MOST_VALUES:
+        return False
+    return next(islice(_VALUES.finditer(text), MOST_VALUES + 2, None), None) is not None  # two may be the end
 
 
 def is_too_deep(value: Json) -> bool:
@@ -75,6 +92,9 @@ def _finite(digits: str) -> float:
         raise Rejected("a number is too large")
     return value
 
+
+_VALUES = re.compile(r'(?:[^",:\[{]++|"[^"\\]*+(?:\\.?[^"\\]*+)*+"?)*+(?:[,:\[{]|\Z)', re.DOTALL)
+"""All up to the beginning of a value, or to the end. It takes linear time: nothing in it is tried twice."""
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite)
 """Made once: `json.loads` would make one for each text, which takes as long as to read a short one."""

@@ -7,6 +7,7 @@ for that of the next call.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -18,12 +19,20 @@ from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.errors import RequestId
 from pallas_jsonrpc.messages import VERSION, Response
 from pallas_jsonrpc.serving import encode
+from pallas_jsonrpc.strict_json import has_too_many_values
 
 SEND_SECONDS = 10.0
 """How long the peer may read nothing while something is to be sent."""
 MOST_WAITING = 64 * 1024 * 1024
 """Bytes that may wait to be sent."""
 _REMEMBERED = 1000
+
+
+_END = 100
+_ID_AT_AN_END = re.compile(
+    r'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,|,\s*"id"\s*:\s*(\d+)\s*\}\s*\Z'
+)
+"""The id of a message that is not read: its first field, behind the version at most, or its last one."""
 
 
 @dataclass(eq=False)
@@ -156,6 +165,9 @@ class SocketCalls:
 
 def id_in(text: str) -> RequestId:
     """The id in a message that is not JSON by all rules; None if it cannot be seen."""
+    if has_too_many_values(text):
+        seen = _ID_AT_AN_END.search(text[:_END] + text[-_END:])
+        return int(seen[1] or seen[2]) if seen else None
     with suppress(ValueError, RecursionError):
         found: Json = json.loads(text)
         if isinstance(found, dict) and isinstance(number := found.get("id"), int | str):

@@ -223,9 +223,10 @@ class Connection(HttpToolsProtocol):
 
     def _arrives(self) -> None:
         """The body of a request has not arrived with its headers."""
-        if self not in self.door.arriving and not self.cycle.response_complete and not self._deaf:
+        due = self._current
+        if self not in self.door.arriving and due is not None and not due.response_complete and not self._deaf:
             self.door.arriving[self] = None
-            self.arrived = self._seen = len(self.cycle.body)
+            self.arrived = self._seen = len(due.body)
             self.door.held += self.arrived
             self._seconds = BODY_SECONDS
 

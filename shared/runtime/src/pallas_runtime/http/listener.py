@@ -7,12 +7,14 @@ WebSocket counts as a connection, which is never idle; its application decides w
 import asyncio
 import resource
 import socket
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pallas_contracts.errors import Rejected
@@ -25,12 +27,70 @@ SPARE_FILES = 100
 LARGEST_WEBSOCKET_MESSAGE = 16 * 1024 * 1024
 PING_SECONDS = 10.0
 """Seconds between two pings of a WebSocket. Its peer is lost when a ping is not answered for as long."""
+_PIECE, _READ_SECONDS = 1024, 0.005
+"""Bytes of a WebSocket that are read at once, and seconds for which they are before others go on."""
+_MOST_FRAGMENTS = 16_384
+"""Frames of a message of a WebSocket. They may be empty."""
 _CLOSE_SECONDS = 5.0
 """Seconds in which a WebSocket is closed; then it is cut off."""
 
 
 class _WebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket. uvicorn would wait for ever for a peer that does not read what is sent to it."""
+    """A WebSocket. uvicorn would wait for ever for a peer that does not read what is sent to it, and for the end of a
+    handshake that cannot be read: one with a body, or with more or longer headers than are allowed here.
+
+    It would also read all that has arrived at once, which are 40,000 frames and takes seconds. Here it is read in
+    pieces, and others go on in between. Nothing more is received while there are pieces left.
+    """
+
+    _later: asyncio.Handle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._left = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self._left += data
+        if self._later is None:
+            self._read()
+
+    def _read(self) -> None:
+        self._later, until = None, time.monotonic() + _READ_SECONDS
+        while self._left and not self.read_paused and time.monotonic() < until and not self.transport.is_closing():
+            piece = bytes(self._left[:_PIECE])
+            del self._left[:_PIECE]
+            super().data_received(piece)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Read the pieces that are left, or receive more; unless a message waits for the application."""
+        if self.read_paused or self._later is not None or self.transport.is_closing():
+            return
+        if self._left:
+            self.transport.pause_reading()
+            self._later = self.loop.call_soon(self._read)
+        else:
+            self.transport.resume_reading()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        event = await super().receive()
+        self._go_on()
+        return event
+
+    def handle_cont(self, event: Any) -> None:
+        if len(self.frames) < _MOST_FRAGMENTS:
+            super().handle_cont(event)
+        else:
+            self.transport.abort()
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:  # it does not read, and need not be answered
+            self.conn.data_to_send()
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)

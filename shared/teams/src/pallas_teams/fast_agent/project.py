@@ -11,6 +11,7 @@ from pallas_teams.fast_agent.cards import cards_in, read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 from pallas_teams.fast_agent.source import FoundAgent, read_source
 from pallas_teams.faults import FaultList, Mark
+from pallas_teams.files import read_file
 from pallas_teams.schema import RESERVED_AGENTS
 from pallas_teams.tree import Branch, Entry, Leaf
 
@@ -26,7 +27,14 @@ def is_project(folder: Path) -> bool:
     """Whether the folder may be one: it has cards, or a module that names `FastAgent`."""
     if (folder / CARDS).is_dir():
         return True
-    return any(b"FastAgent" in path.read_bytes() for path in folder.glob("*.py") if path.is_file())
+    return any(_names_fast_agent(path) for path in folder.glob("*.py") if path.is_file())
+
+
+def _names_fast_agent(path: Path) -> bool:
+    try:
+        return b"FastAgent" in read_file(path)
+    except OSError:
+        return False
 
 
 def project_tree(folder: Path, faults: FaultList) -> Branch | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pallas_teams.addresses import FORBIDDEN_REASON
 from pallas_teams.faults import FaultList, Mark
+from pallas_teams.files import read_file
 from pallas_teams.schema import FORBIDDEN
 
 _UNNAMED = {"agent": "default", "custom": "default", "smart": "default"}
@@ -47,7 +48,10 @@ class Source:
 def read_source(path: Path, faults: FaultList) -> Source:
     """What a module declares. A module that is no Python, or forwards bearers, is a fault."""
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        tree = ast.parse(read_file(path), filename=str(path))
+    except OSError as error:
+        faults.add(Mark(str(path)), (), f"cannot be read: {error.strerror or type(error).__name__}")
+        return Source()
     except (SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         faults.add(Mark(str(path), line or 0, 1 if line else 0), (), "is not Python that can be read")

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from pallas_mcp_calls.exchange import Exchange, current
 from pallas_mcp_calls.model import CallFailed, FailureCode
-from pallas_mcp_calls.pace import Pace
+from pallas_mcp_calls.pace import MOST_VALUES, Pace, Values
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 1800.0
@@ -170,7 +170,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         return self._parts()
 
     async def _parts(self) -> AsyncGenerator[bytes]:
-        held, exchange = 0, self._exchange
+        held, exchange, values = 0, self._exchange, Values()
         amount, lines = Pace(_BURST_BYTES, _BYTES_PER_SECOND), Pace(_BURST_LINES, _LINES_PER_SECOND)
         try:
             async for part in self._inner:
@@ -180,6 +180,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     size = exchange.largest // 1024 // 1024 or 1
                     exchange.fault = CallFailed(f"the agent's answer is larger than {size} MiB", code="too_large")
                     raise httpx2.StreamError("it is too large")
+                if values.take(part, events=self._events) > MOST_VALUES:
+                    exchange.fault = CallFailed("the agent's answer has too many values", code="too_large")
+                    raise httpx2.StreamError("it has too many values")
                 if (pause := max(amount.take(len(part)), lines.take(newlines))) > 0:
                     await asyncio.sleep(pause)
                 yield part

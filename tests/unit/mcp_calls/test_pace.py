@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pallas_mcp_calls.pace import Pace, Values
+from pallas_mcp_calls.pace import END_OF_EVENT, Pace, Values
 
 
 def test_what_exceeds_the_allowance_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,12 +25,12 @@ def test_values_are_counted_and_what_stands_in_texts_is_not(size: int) -> None:
     text = json.dumps({"a": "[,{\\\\", 'b\\"': ['",[{\n', 1, 2, "\\"]}).encode()
     values = Values()
     for start in range(0, len(text), size):
-        values.take(text[start : start + size], events=False)
-    assert values.take(b",", events=False) == 10 + 1 + 1 + 3 + 1
+        values.take(text[start : start + size])
+    assert values.take(b",") == 10 + 1 + 1 + 3 + 1
 
 
 def test_each_event_of_a_stream_is_counted_anew_and_a_comment_hides_nothing() -> None:
     values = Values()
-    assert values.take(b': "\rdata: [1,2]', events=True) == 2
-    assert values.take(b"\n\ndata: [1,", events=True) == 2
-    assert values.take(b"2,\r\n\r\ndata: [", events=True) == 1
+    assert values.take(b': "\rdata: [1,2]', *END_OF_EVENT) == 2
+    assert values.take(b"\n\ndata: [1,", *END_OF_EVENT) == 2
+    assert values.take(b"2,\r\n\r\ndata: [", *END_OF_EVENT) == 1

@@ -5,6 +5,7 @@ import time
 
 MOST_VALUES = 500_000
 """Values of one message. The SDK makes objects of them on the event loop: this is some tenths of a second."""
+END_OF_EVENT = (b"\n\n", b"\n\r\n")
 _OBJECT = 10
 """An object takes as long as so many numbers."""
 _LINE_END = re.compile(rb"[\r\n]")
@@ -34,9 +35,9 @@ class Values:
         self._in_text = False
         self._escaped = False
 
-    def take(self, part: bytes, *, events: bool) -> int:
-        """How many values the message has so far. An empty line ends a message of a stream of `events`."""
-        if events and (end := max(part.rfind(b"\n\n"), part.rfind(b"\n\r\n"))) >= 0:
+    def take(self, part: bytes, *ends: bytes) -> int:
+        """How many values the message has so far. Each of `ends` is the end of a message."""
+        if (end := max(map(part.rfind, ends), default=-1)) >= 0:
             part, self._count, self._in_text, self._escaped = part[end:], 0, False, False
         if self._escaped:
             part = b" " + part[1:]

@@ -223,16 +223,35 @@ for line in sys.stdin.buffer:
 """
 
 
-async def test_a_stdio_server_that_writes_what_is_no_utf_8_stays_usable(tmp_path: Path) -> None:
-    (tmp_path / "latin.py").write_text(LATIN)
-    server = f"command: {sys.executable}\n      args: [./latin.py]"
+async def a_stdio_team(tmp_path: Path, program: str) -> HostedTeam:
+    (tmp_path / "odd.py").write_text(program)
+    server = f"command: {sys.executable}\n      args: [./odd.py]"
     config = f"default_model: offline\nmcp:\n  servers:\n    odd:\n      {server}\n"
     files = {"agents.yaml": "name: demo\nagents:\n  harper: {servers: [odd]}\n", "fastagent.config.yaml": config}
-    team = await a_team(tmp_path, files)
+    return await a_team(tmp_path, files)
+
+
+async def test_a_stdio_server_that_writes_what_is_no_utf_8_stays_usable(tmp_path: Path) -> None:
+    team = await a_stdio_team(tmp_path, LATIN)
     try:
         for _ in range(2):
             assert await ask(team, CALL) == "half: \ufffd"
         assert list(team.shared.stdio_health().values()) == [None]
         assert team.shared.lacks() == {}
+    finally:
+        await team.shared.close()
+
+
+@pytest.mark.parametrize("line", ["b'x' * 40_000_000", "b'{},' * 200_000"], ids=["long", "many values"])
+async def test_a_stdio_server_that_writes_a_line_without_end_is_started_again(tmp_path: Path, line: str) -> None:
+    odd, once = f"sys.stdout.buffer.write({line}); sys.stdout.flush(); time.sleep(60)", tmp_path / "once"
+    endless = f"if not os.path.exists({str(once)!r}): open({str(once)!r}, 'w').close(); {odd}"
+    program = LATIN.replace('"tools/call":\n', f'"tools/call":\n        {endless}\n')
+    team = await a_stdio_team(tmp_path, f"import os, time\n{program}")
+    try:
+        events = Events()
+        await ask(team, CALL, events)
+        assert len(events.of(ToolFailed)) == 1
+        assert await ask(team, CALL) == "half: \ufffd"
     finally:
         await team.shared.close()

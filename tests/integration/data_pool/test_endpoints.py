@@ -305,8 +305,9 @@ async def test_a_tool_that_misses_a_session_of_its_own_is_not_called_again(lab: 
     [
         (HostileMcp(gzip.compress(called(1) + b" " * 2**26), {"content-encoding": "gzip"}), "is compressed"),
         (HostileMcp(b" " * 2**20, repeated=200), "larger than 16 MiB"),
+        (HostileMcp(b'{"jsonrpc": "2.0", "id": $id, "result": {"content": [' + b"{}," * 2**20), "too many values"),
     ],
-    ids=["compressed", "endless"],
+    ids=["compressed", "endless", "many values"],
 )
 async def test_an_answer_of_an_mcp_server_without_bounds_fails_the_call_alone(
     lab: Lab, hostile: HostileMcp, reason: str

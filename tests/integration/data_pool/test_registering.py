@@ -131,6 +131,7 @@ async def test_what_is_no_method_or_no_message_is_answered_as_json_rpc_says(lab:
         ("3", -32600),
         ('{"a":1,"a":2}', -32700),
         (f"[{'3,' * 50}3]", -32600),
+        (f'{{"method": "server.register", "params": {{"agent_id": "{"x" * 5_000_000}"}}}}', -32600),
     ):
         await agent.say(text)
         assert (await agent.hear())["error"]["code"] == code

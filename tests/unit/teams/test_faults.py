@@ -316,3 +316,14 @@ def test_a_module_that_cannot_be_parsed_is_a_fault_of_its_folder_only(tmp_path: 
     assert list(teams) == [good]
     assert set(refused) == {bad, taken}
     assert "taken by" in refused[taken].message
+
+
+@pytest.mark.parametrize("name", ["big.md", "big.py"])
+def test_a_file_of_any_size_is_refused_without_being_read(name: str, tmp_path: Path) -> None:
+    folder = write_team(tmp_path, f"agents: {{a: {{instruction_file: {name}}}}}", OFFLINE)
+    (folder / name).touch()
+    os.truncate(folder / name, 1 << 40)
+    if name.endswith(".py"):
+        (folder / "agents.yaml").unlink()
+        (folder / "team.py").write_text("from fast_agent import FastAgent")
+    assert "cannot be read: larger than 4 MiB" in {it.message for it in faults_of(folder)}

@@ -1,5 +1,6 @@
 """The digest of a folder changes with its content and with nothing else."""
 
+import os
 from pathlib import Path
 
 from pallas_teams import folder_digest
@@ -61,3 +62,12 @@ def test_the_digest_does_not_depend_on_the_path_of_the_folder(tmp_path: Path) ->
 
 def test_a_missing_folder_has_the_digest_of_an_empty_one(tmp_path: Path) -> None:
     assert folder_digest(tmp_path / "gone") == folder_digest(tmp_path)
+
+
+def test_a_file_of_any_size_is_not_read_as_a_whole_and_its_changes_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "data.bin").touch()
+    os.truncate(tmp_path / "data.bin", 1 << 40)  # to read it would take an hour
+    before = folder_digest(tmp_path)
+    assert folder_digest(tmp_path) == before
+    os.truncate(tmp_path / "data.bin", (1 << 40) + 1)
+    assert folder_digest(tmp_path) != before

@@ -28,7 +28,7 @@ from pallas_mcp_calls.exchange import LARGEST_ANSWER, Exchange, current
 from pallas_mcp_calls.http import NO_MCP, BoundedClient
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 from pallas_mcp_calls.questions import CANCELLED, ask
-from pallas_mcp_calls.sessions import list_tools
+from pallas_mcp_calls.sessions import hearing, list_tools
 
 OPEN_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
@@ -58,7 +58,7 @@ class Connection:
         self._opened.add_done_callback(_retrieve)
         http = BoundedClient(transport, target.token)
         self._client = Client(
-            streamable_http_client(target.url, http_client=http, max_sse_event_size=2 * LARGEST_ANSWER),
+            hearing(streamable_http_client(target.url, http_client=http, max_sse_event_size=2 * LARGEST_ANSWER)),
             client_info=_ABOUT_US,
             elicitation_callback=self._asked,
             message_handler=self._heard,

@@ -14,8 +14,6 @@ from pallas_mcp_calls.model import CallFailed, OnQuestion, Progress
 
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes of one message of a server."""
-MOST_VALUES = 200_000
-"""Values and names of fields of one message, as in what callers send: the SDK reads it on the event loop."""
 
 
 @dataclass(eq=False, slots=True)

@@ -12,9 +12,9 @@ from typing import Any, override
 import httpx2
 from pydantic_core import from_json
 
-from pallas_mcp_calls.exchange import MOST_VALUES, Exchange, current
+from pallas_mcp_calls.exchange import Exchange, current
 from pallas_mcp_calls.model import CallFailed, FailureCode
-from pallas_mcp_calls.pace import Pace
+from pallas_mcp_calls.pace import END_OF_EVENT, MOST_VALUES, Pace, Values
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 1800.0
@@ -28,6 +28,9 @@ KEEPALIVE = (
 NO_MCP = "what answers at the agent's address does not speak MCP"
 MOST_IDLE = 20
 """Connections that wait for another request. The pool looks at each of them for every request."""
+_REPLY_TIMEOUT = httpx2.Timeout(CONNECT_SECONDS).as_dict()
+_HEAD = 200
+"""Bytes in which a request of ours names its method."""
 _LARGEST_ERROR = 64 * 1024
 _BURST_BYTES, _BYTES_PER_SECOND = 48.0 * 1024 * 1024, 1024.0 * 1024
 _BURST_LINES, _LINES_PER_SECOND = 10_000.0, 600.0
@@ -48,6 +51,12 @@ _SENTENCES = {
     404: "there is no agent at its address",
     429: "the agent gets too many requests",
 }
+
+
+def hurry_replies(request: httpx2.Request) -> None:
+    """Let a server take a reply to its question in a short time: whatever else is sent to it waits for that."""
+    if request.method == "POST" and b'"method":' not in request.content[:_HEAD]:
+        request.extensions["timeout"] = _REPLY_TIMEOUT
 
 
 def open_transport() -> httpx2.AsyncHTTPTransport:
@@ -72,6 +81,7 @@ class BoundedClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current.get() or Exchange()
         exchange.fault = None
+        hurry_replies(request)
         try:
             response = await super().send(request, **options)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
@@ -157,41 +167,6 @@ def _is_events(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
-class Values:
-    """Counts the values of a JSON text that arrives in parts, without what is in its strings. `events`: of each event.
-
-    Of more than one event in a part, only the last one counts.
-    """
-
-    def __init__(self, events: bool) -> None:
-        self.count = 0
-        self._events = events
-        self._blank = True
-        self._in_string = False
-        self._escape = b""
-
-    def add(self, part: bytes) -> None:
-        """Count a part."""
-        for number, line in enumerate(part.split(b"\n") if self._events else [part]):
-            if number:
-                self._end_line()
-            self._add(line)
-
-    def _end_line(self) -> None:
-        self.count = 0 if self._blank else self.count
-        self._blank, self._in_string, self._escape = True, False, b""
-
-    def _add(self, text: bytes) -> None:
-        text = self._escape + text
-        self._escape = b"\\" * ((len(text) - len(text.rstrip(b"\\"))) % 2)
-        text = text[: len(text) - len(self._escape)]
-        self._blank = self._blank and not text.strip()
-        pieces = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(pieces[self._in_string :: 2])
-        self._in_string ^= len(pieces) % 2 == 0
-        self.count += sum(map(outside.count, (b",", b":", b"[", b"{")))
-
-
 class _BoundedStream(httpx2.AsyncByteStream):
     """A body. It ends early, and the exchange knows why, if it is too large or the connection is lost."""
 
@@ -205,7 +180,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         return self._parts()
 
     async def _parts(self) -> AsyncGenerator[bytes]:
-        held, exchange, values = 0, self._exchange, Values(self._events)
+        held, exchange, values = 0, self._exchange, Values()
         amount, lines = Pace(_BURST_BYTES, _BYTES_PER_SECOND), Pace(_BURST_LINES, _LINES_PER_SECOND)
         try:
             async for part in self._inner:
@@ -215,10 +190,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     size = exchange.largest // 1024 // 1024 or 1
                     exchange.fault = CallFailed(f"the agent's answer is larger than {size} MiB", code="too_large")
                     raise httpx2.StreamError("it is too large")
-                values.add(part)
-                if values.count > MOST_VALUES:
-                    why = f"the agent's answer has more than {MOST_VALUES:,} values"
-                    exchange.fault = CallFailed(why, code="too_large")
+                if values.take(part, *(END_OF_EVENT if self._events else ())) > MOST_VALUES:
+                    exchange.fault = CallFailed("the agent's answer has too many values", code="too_large")
                     raise httpx2.StreamError("it has too many values")
                 if (pause := max(amount.take(len(part)), lines.take(newlines))) > 0:
                     await asyncio.sleep(pause)

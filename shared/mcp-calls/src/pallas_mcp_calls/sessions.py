@@ -1,16 +1,20 @@
 """What every session of the SDK with a server of others needs: bounded answers, bounded lists, and calls.
 
 The SDK ends a whole session when the transport of one request fails, unpacks what is compressed, follows cursors for
-ever, and checks results with regular expressions of Python, which can take for ever. Nothing here does.
+ever, keeps all questions of a server, and checks results with regular expressions of Python, which can take for ever.
+Nothing here does.
 """
 
 import logging
-from typing import Any, override
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Self, override
 
 import httpx2
 from mcp.client.session import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     HEADER_MISMATCH,
     INVALID_REQUEST,
@@ -18,15 +22,18 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     InputRequiredResult,
+    JSONRPCRequest,
     PaginatedRequestParams,
     Tool,
 )
 from pydantic import TypeAdapter
 
 from pallas_mcp_calls.exchange import Exchange, current
-from pallas_mcp_calls.http import bounded_body, unreachable, why_unreadable
+from pallas_mcp_calls.http import bounded_body, hurry_replies, unreachable, why_unreadable
+from pallas_mcp_calls.pace import Pace
 
 MOST_PAGES, MOST_TOOLS = 20, 1_000
+_BURST_QUESTIONS, _QUESTIONS_PER_SECOND = 100.0, 1.0
 _RESULT = TypeAdapter[CallToolResult | InputRequiredResult](CallToolResult | InputRequiredResult)
 
 
@@ -56,6 +63,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current.get() or Exchange()
         request.headers["accept-encoding"] = "identity"
+        hurry_replies(request)
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as error:
@@ -75,6 +83,67 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     @override
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class Messages:
+    """The read stream of a transport. Of the questions of a server that asks for ever, nobody hears most.
+
+    The SDK keeps each question until it is answered, and the server may never take the answer.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._questions = Pace(_BURST_QUESTIONS, _QUESTIONS_PER_SECOND)
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was sent, as the SDK asks for it."""
+        return getattr(self._inner, "last_context", None)
+
+    def usable(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        """The message as it is passed on."""
+        return item
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        while True:
+            item = await self._inner.receive()
+            if not self._is_too_much(item):
+                return self.usable(item)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._inner.__anext__()
+            if not self._is_too_much(item):
+                return self.usable(item)
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _is_too_much(self, item: SessionMessage | Exception) -> bool:
+        if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCRequest):
+            return False
+        late = self._questions.take(1) > 0
+        if late:
+            self._questions.take(-1)  # what is not heard costs nothing
+        return late
+
+
+@asynccontextmanager
+async def hearing(transport: Any) -> AsyncGenerator[tuple[Any, Any]]:
+    """A transport of the SDK, with `Messages`."""
+    async with transport as (read, write):
+        yield Messages(read), write
 
 
 async def list_tools(session: ClientSession) -> list[Tool]:

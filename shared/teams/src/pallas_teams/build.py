@@ -9,6 +9,7 @@ from pallas_contracts.agents import Allow, Icon, Limits
 from pallas_contracts.costs import Budget, TeamBudget
 from pallas_teams.clashes import slug
 from pallas_teams.fast_agent.kinds import kind_of_section
+from pallas_teams.files import read_file
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -133,7 +134,7 @@ def _capabilities(section: CapabilitiesSection | None) -> ModelCapabilities | No
 def _instruction(folder: Path, section: AgentSection) -> str:
     if section.instruction_file is None:
         return section.instruction or ""
-    return (folder / section.instruction_file).read_bytes().decode("utf-8-sig")
+    return read_file(folder / section.instruction_file).decode("utf-8-sig")
 
 
 def _module(folder: Path, section: AgentSection) -> Path | str | None:

@@ -1,6 +1,22 @@
-"""Checks the files that a team folder names: they must be inside the folder and readable."""
+"""Reads the files that a team folder names: they must be inside the folder, readable and not too large."""
 
+import errno
 from pathlib import Path
+
+LARGEST_FILE = 4 * 1024 * 1024
+
+
+def read_file(path: Path) -> bytes:
+    """The content of an instruction or of a module.
+
+    Raises:
+        OSError: it cannot be read, or is larger than `LARGEST_FILE`.
+    """
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise OSError(errno.EFBIG, f"larger than {LARGEST_FILE // 1024 // 1024} MiB")
+    return content
 
 
 def file_fault(folder: Path, name: str, *, text: bool = False) -> str | None:
@@ -11,7 +27,7 @@ def file_fault(folder: Path, name: str, *, text: bool = False) -> str | None:
     if not path.is_file():
         return "no such file in the team's folder"
     try:
-        content = path.read_bytes()
+        content = read_file(path)
         if text:
             content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -4,10 +4,11 @@ The SDK drops a whole answer for one fault in it. Here a tool that is not one of
 result, which may have cost something, becomes text.
 """
 
+import codecs
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Any, Self, get_args, override
+from typing import Any, get_args, override
 
 import httpx2
 from mcp.shared.message import SessionMessage
@@ -18,6 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.valid import valid_json
+from pallas_mcp_calls.exchange import LARGEST_ANSWER
+from pallas_mcp_calls.pace import MOST_VALUES, Values
+from pallas_mcp_calls.sessions import Messages
 
 type LeftOut = Callable[[str, str], None]
 """Called with the name of a tool that is left out, and why."""
@@ -78,49 +82,64 @@ def _joined(data: bytes) -> bytes:
     return _HALF.sub(lambda found: found[0] if found[2] else found[1] + rb"\ufffd", data)
 
 
+_TOO_LARGE = "a line of the server is too large"
+
+
+class _BoundedLines(codecs.IncrementalDecoder):
+    """Decodes what a stdio server writes, up to the first line that is too large: the SDK would keep any line."""
+
+    def __init__(self, errors: str = "strict") -> None:
+        super().__init__(errors)
+        self._inner = codecs.getincrementaldecoder("utf-8")(errors)
+        self._values, self._held, self._ended = Values(), 0, False
+
+    @override
+    def decode(self, input: Any, final: bool = False) -> str:
+        if self._ended:
+            return ""
+        part = bytes(input)
+        self._held = len(part) - part.rfind(b"\n") - 1 if b"\n" in part else self._held + len(part)
+        if self._held > LARGEST_ANSWER or self._values.take(part, b"\n") > MOST_VALUES:
+            self._ended = True
+            return f"\n{_TOO_LARGE}\n"
+        return self._inner.decode(part, final)
+
+
+def _lines_codec(name: str) -> codecs.CodecInfo | None:
+    utf8 = codecs.lookup("utf-8")
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_BoundedLines) if name == LINES else None
+
+
+LINES = "pallas_lines"
+"""The name of an encoding, which is UTF-8 in lines of a bounded size: the SDK reads a server in any encoding."""
+codecs.register(_lines_codec)
+
 _BLOCK = TypeAdapter[ContentBlock](ContentBlock)
 _HANDSHAKE_TOOL, _MODERN_TOOL = _tools_of(LATEST_HANDSHAKE_VERSION), _tools_of(LATEST_MODERN_VERSION)
 
 
-class Incoming:
+class Incoming(Messages):
     """The read stream of a transport. `on_end` is called when it ends: no further request would be answered."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None], left_out: LeftOut) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._on_end = on_end
         self._left_out = left_out
 
-    @property
-    def last_context(self) -> Any:
-        """The context in which the last message was sent, as the SDK asks for it."""
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
-        return self._usable(await self._inner.receive())
-
-    def __aiter__(self) -> Self:
-        return self
-
+    @override
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return self._usable(await self._inner.__anext__())
+            return await super().__anext__()
         except BaseException:
             self._on_end()
             raise
 
-    async def aclose(self) -> None:
-        """Close it."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    def _usable(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        item = _read_again(item) if isinstance(item, ValidationError) else item
+    @override
+    def usable(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(item, ValidationError):
+            if _line_of(item) == _TOO_LARGE:
+                self._on_end()
+            item = _read_again(item)
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
             match result:
@@ -155,10 +174,14 @@ class Incoming:
         return False
 
 
+def _line_of(error: ValidationError) -> Any:
+    return error.errors(include_url=False, include_context=False)[0]["input"]
+
+
 def _read_again(error: ValidationError) -> SessionMessage | Exception:
     """A line that the SDK could not read for half of a surrogate pair in it; the error for any other."""
     try:
-        whole = valid_json(json.loads(error.errors()[0]["input"]))
+        whole = valid_json(json.loads(_line_of(error)))
         return SessionMessage(jsonrpc_message_adapter.validate_python(whole, by_name=False))
     except (TypeError, ValueError, RecursionError):
         return error

@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry import propagate
 
-from agent_worker.downstream.incoming import Incoming, LeftOut, ValidBody
+from agent_worker.downstream.incoming import LINES, Incoming, LeftOut, ValidBody
 from pallas_mcp_calls.exchange import LARGEST_ANSWER
 from pallas_mcp_calls.http import open_transport as open_http
 from pallas_mcp_calls.sessions import BoundedTransport, silence_sdk
@@ -75,6 +75,7 @@ def _stdio(server: StdioServer) -> AbstractAsyncContextManager[Streams]:
         args=[argument.get_secret_value() for argument in server.args],
         env=reveal(server.env),
         cwd=server.cwd,
+        encoding=LINES,
         encoding_error_handler="replace",  # else one byte that is no UTF-8 ends the reading, and nobody notices
     )
     return stdio_client(command)

@@ -14,7 +14,7 @@ from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import Unreadable, refused
+from pallas_jsonrpc.errors import INVALID_REQUEST, Unreadable, refused
 from pallas_jsonrpc.messages import Request, Response, read_message
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
 from pallas_jsonrpc.strict_json import read_apart
@@ -29,6 +29,8 @@ CHECK_SECONDS = 60.0
 MOST_AGENTS = 200
 _MOST_REQUESTS = 50
 """Requests that may wait; the peer's next messages are not read meanwhile."""
+LARGEST_WAITING = 4 * 1024 * 1024
+"""Characters of requests that may wait. Each takes many times as much while it does."""
 _CLOSE_SECONDS = 2.0
 
 
@@ -40,7 +42,8 @@ class AgentSocket:
     caller: Principal
     methods: AgentMethods
     check_caller: Callable[[], Awaitable[Principal]]
-    _requests: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
+    _requests: asyncio.Queue[tuple[Json, int]] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
+    _waiting: int = 0
     _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
@@ -121,8 +124,11 @@ class AgentSocket:
                 continue
             each = value if isinstance(value, list) else [value]
             requests = [one for one in each if not self._take_answer(one)]
-            if requests:
-                await self._requests.put(requests if isinstance(value, list) else requests[0])
+            if requests and self._waiting + len(data) > LARGEST_WAITING:
+                await self.calls.send(encode(unread(_too_large(requests))))
+            elif requests:
+                self._waiting += len(data)
+                await self._requests.put((requests if isinstance(value, list) else requests[0], len(data)))
 
     def _take_answer(self, value: Json) -> bool:
         """Take the answer of a call; False if it is none."""
@@ -141,7 +147,10 @@ class AgentSocket:
 
     async def _handle_requests(self) -> None:
         while True:
-            if (answer := await serve(await self._requests.get(), self._handle)) is not None:
+            value, size = await self._requests.get()
+            answer = await serve(value, self._handle)
+            self._waiting -= size
+            if answer is not None:
                 await self.calls.send(answer)
 
     async def _handle(self, request: Request) -> Answer:
@@ -153,3 +162,9 @@ class AgentSocket:
             return Answer(await self.methods.call(self.caller, request.method, params, link))
         except PallasError as error:
             raise refused(error, params) from error
+
+
+def _too_large(requests: list[Json]) -> Unreadable:
+    number = requests[0].get("id") if len(requests) == 1 and isinstance(requests[0], dict) else None
+    reason = f"requests of more than {LARGEST_WAITING // 1024 // 1024} MiB would wait: send this one later"
+    return Unreadable(INVALID_REQUEST, reason, number if isinstance(number, int | str) else None)

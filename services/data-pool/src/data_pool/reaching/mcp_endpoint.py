@@ -21,7 +21,7 @@ from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
 from pallas_jsonrpc.strict_json import is_too_deep, loads
 from pallas_mcp_calls.exchange import Exchange
-from pallas_mcp_calls.sessions import BoundedTransport, call_once
+from pallas_mcp_calls.sessions import BoundedTransport, call_once, hearing
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class McpLink(Link):
             http = guarded_client(BoundedTransport(GuardedTransport(self.networks)))
             async with http, asyncio.timeout(CONNECT_SECONDS) as limit:
                 transport: Any = streamable_http_client(self.url, http_client=http, max_sse_event_size=LARGEST_ANSWER)
-                async with Client(transport, cache=None) as client:
+                async with Client(hearing(transport), cache=None) as client:
                     limit.reschedule(None)
                     connected.set_result(client)
                     await end.wait()

@@ -26,6 +26,9 @@ SEND_SECONDS = 10.0
 MOST_WAITING = 64 * 1024 * 1024
 """Bytes that may wait to be sent."""
 _REMEMBERED = 1000
+_FIRST_ID = re.compile(r'\s*\{(?:\s*"(?!id")\w{1,20}"\s*:\s*"[^"\\]{0,100}"\s*,){0,5}\s*"id"\s*:\s*(\d{1,15})\s*[,}]')
+_LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
+_NEAR_THE_END = 100
 
 
 _END = 100
@@ -172,7 +175,9 @@ def id_in(text: str) -> RequestId:
         found: Json = json.loads(text)
         if isinstance(found, dict) and isinstance(number := found.get("id"), int | str):
             return number
-    return None
+        return None
+    seen = _FIRST_ID.match(text) or _LAST_ID.search(text, max(0, len(text) - _NEAR_THE_END))
+    return int(seen[1]) if seen else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ its team stays as it was, and so do all others.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,9 +89,7 @@ class HostTeams:
         Raises:
             Rejected: every folder is bad.
         """
-        with ExitStack() as reading:
-            for folder in self.folders:
-                reading.enter_context(self._changes.reading(folder))
+        async with self._reading(*self.folders):
             teams, refused = await self._load()
             if refused and not teams:
                 raise TeamFaults(fault for faults in refused.values() for fault in faults.faults)
@@ -100,6 +98,16 @@ class HostTeams:
                     await self._try_to_host(folder, teams[folder])
                 else:
                     self._refuse(folder, refused[folder])
+
+    @asynccontextmanager
+    async def _reading(self, *folders: Path) -> AsyncGenerator[None]:
+        """`FolderChanges.reading`, in a thread: a folder may have many files."""
+        reading = ExitStack()
+        await asyncio.to_thread(lambda: [reading.enter_context(self._changes.reading(folder)) for folder in folders])
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(reading.close)
 
     async def _load(self) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
         return await asyncio.to_thread(load_each, self.folders, self.environ)
@@ -126,9 +134,7 @@ class HostTeams:
 
     async def _usable(self, changed: Sequence[Path]) -> bool:
         """Whether a changed folder can be hosted. Each is judged once for each change."""
-        with ExitStack() as reading:
-            for folder in changed:
-                reading.enter_context(self._changes.reading(folder))
+        async with self._reading(*changed):
             _, refused = await self._load()
         for folder in refused.keys() & set(changed):
             self._refuse(folder, refused[folder])
@@ -136,7 +142,7 @@ class HostTeams:
 
     async def _reload(self, folder: Path) -> None:
         self._refused.discard(folder)
-        with self._changes.reading(folder):
+        async with self._reading(folder):
             teams, refused = await self._load()
             if folder in teams:
                 await self._try_to_host(folder, teams[folder])

@@ -13,6 +13,7 @@ from pallas_teams.fast_agent.cards import cards_in, is_card, read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 from pallas_teams.fast_agent.source import UNNAMED, FoundAgent, read_source
 from pallas_teams.faults import FaultList, Mark
+from pallas_teams.files import read_file
 from pallas_teams.schema import RESERVED_AGENTS
 from pallas_teams.tree import Branch, Entry, Leaf
 
@@ -105,7 +106,7 @@ def _programs(paths: Sequence[Path]) -> list[Path]:
 
 def _names_fast_agent(path: Path) -> bool:
     try:
-        return b"FastAgent" in path.read_bytes()
+        return b"FastAgent" in read_file(path)
     except OSError:
         return False
 

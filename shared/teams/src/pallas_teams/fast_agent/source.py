@@ -12,6 +12,7 @@ from typing import Any
 
 from pallas_teams.addresses import FORBIDDEN_REASON
 from pallas_teams.faults import FaultList, Mark
+from pallas_teams.files import read_file
 from pallas_teams.schema import FORBIDDEN
 
 UNNAMED = "default"
@@ -48,8 +49,11 @@ class Source:
 def read_source(path: Path, faults: FaultList) -> Source:
     """What a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
+        tree = ast.parse(read_file(path), filename=str(path))
+    except OSError as error:
+        faults.leave_out(Mark(str(path)), f"cannot be read: {error.strerror or type(error).__name__}")
+        return Source()
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
         return Source()

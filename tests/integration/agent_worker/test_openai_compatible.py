@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,6 +43,7 @@ class Provider(ThreadingHTTPServer):
         self.error = "no"
         self.cached = 0
         self.missing = 0
+        self.coding: str | None = None
         self.go = threading.Event()
         self.go.set()
         self.words: tuple[str, ...] = ("Good ", "day")
@@ -93,9 +95,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, kind: str, text: str) -> None:
         self.send_header("content-type", kind)
+        if (coding := cast(Provider, self.server).coding) is not None:
+            self.send_header("content-encoding", coding)
         self.send_header("content-length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text.encode())
+        with suppress(ConnectionError):
+            self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Log nothing."""
@@ -153,6 +158,23 @@ async def test_a_stream_that_ends_before_its_end_is_no_answer_and_its_calls_are_
     assert (outcome.code, outcome.retryable) == ("model_failed", True)
     assert "its answer broke off" in outcome.message
     assert events.of(ToolFailed) == []
+
+
+@pytest.mark.parametrize(
+    ("letters", "coding", "reason"),
+    [
+        (9 * 1024 * 1024, None, "its answer is too large"),
+        (1, "gzip, gzip", "its answer is compressed, which was not asked for"),
+    ],
+)
+async def test_an_answer_that_would_cost_the_worker_too_much_is_not_read(
+    agent: AgentRuntime, provider: Provider, letters: int, coding: str | None, reason: str
+) -> None:
+    provider.words, provider.coding = ("x" * letters,), coding
+    outcome = await agent.run_turn(a_turn(message="hi"), Events())
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "model_failed"
+    assert reason in outcome.message
 
 
 @pytest.mark.parametrize("missing", [1, 2])

@@ -1,18 +1,20 @@
 """A probe of one downstream server, against real ones and such as misbehave."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
 import pytest
 from pydantic import SecretStr
+from starlette.responses import Response
 from tests.integration.health_monitor.servers import Downstream, answering, hung, late, mcp_app, modern_only
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, soon
 
 from health_monitor.probes.mcp_probe import McpProbe
 from health_monitor.probes.model_probe import ModelProbe
-from health_monitor.probes.probing import make_http
+from health_monitor.probes.probing import LARGEST_ANSWER, make_http
 from pallas_teams import HttpServer, ProviderConfig
 
 OPENED = {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18"}}
@@ -173,3 +175,23 @@ async def test_a_probe_of_a_provider_only_lists_its_models(
     assert (request.verb, request.path) == ("GET", path)
     key = "x-api-key" if provider == "anthropic" else "authorization"
     assert request.headers[key].endswith("s3cret")
+
+
+LINE = Response(b"data: " + b" " * LARGEST_ANSWER, media_type="text/event-stream")
+BOMB = Response(gzip.compress(gzip.compress(b" " * LARGEST_ANSWER)), headers={"content-encoding": "gzip, gzip"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(LINE, "its answer is too large"), (BOMB, "its answer is compressed, which was not asked for")],
+    ids=["a line without an end", "compressed twice"],
+)
+async def test_no_answer_of_a_server_or_a_provider_costs_the_monitor_more_than_its_limit(
+    stack: AsyncExitStack, downstream: Downstream, probe: McpProbe, answer: Response, reason: str
+) -> None:
+    await downstream.start(answer)
+    assert await soon(probe.probe(_server(downstream))) == reason
+    models = ModelProbe(await stack.enter_async_context(make_http(PATIENCE)), PATIENCE)
+    config = ProviderConfig("openai", SecretStr(downstream.url), SecretStr("s3cret"))
+    assert await soon(models.probe(config, "gpt-5")) == reason
+    assert {request.headers["accept-encoding"] for request in downstream.requests} == {"identity"}

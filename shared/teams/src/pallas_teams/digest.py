@@ -5,6 +5,8 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from pallas_teams.fast_agent.project import sources_in
+
 SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv"}
 _MOST_READ = 32 * 1024 * 1024
 """Bytes that are read of all files together. Changes of the others are seen by their size and time."""

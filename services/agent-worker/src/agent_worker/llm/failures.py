@@ -23,6 +23,7 @@ from pydantic_ai.exceptions import (
     ModelUnavailableError,
 )
 
+from agent_worker.llm.responses import AnswerRefused
 from pallas_contracts.turns import ModelFault
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.redact import redact
@@ -90,14 +91,17 @@ def _text(error: AgentRunError) -> str:
         reason = _provider_message(error.body)
         return f"status {error.status_code}" + (f", {redact(reason)}" if reason else "")
     if isinstance(error, ModelConnectionError):
-        return "its answer broke off" if _broke_off(error) else "it cannot be reached"
+        broken = _broken_off(error)
+        if isinstance(broken, AnswerRefused):
+            return str(broken)
+        return "its answer broke off" if broken is not None else "it cannot be reached"
     return redact(error.message)
 
 
-def _broke_off(error: BaseException | None) -> bool:
+def _broken_off(error: BaseException | None) -> BaseException | None:
     while error is not None and not isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError):
         error = error.__cause__
-    return error is not None
+    return error
 
 
 def _provider_message(body: object) -> str | None:

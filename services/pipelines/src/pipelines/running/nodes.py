@@ -113,7 +113,7 @@ class Nodes:
             if isinstance(answer, Answer) or self.slots.taken >= MOST_TRIES:
                 break
             if answer.unknown and not module.repeatable:
-                said = f"{answer.message} It may have taken effect, so it is not called again."
+                said = f"{answer.message.rstrip('.')}. It may have taken effect, so it is not called again."
                 return Failure(answer.code, said, unknown=True)
             if not self.children.has_answer(f"{place}.{number}", module):
                 await asyncio.sleep(_delay(options, number - 1))

@@ -108,7 +108,7 @@ def _names_fast_agent(path: Path) -> bool:
     try:
         return b"FastAgent" in read_file(path)
     except OSError:
-        return False
+        return True  # it is told why it cannot be read
 
 
 def _below(folder: Path) -> list[Path]:

@@ -77,8 +77,13 @@ def stream_of(words: tuple[str, ...], calls: list[dict[str, Any]], cached: int) 
 class Handler(BaseHTTPRequestHandler):
     """One request of the chat completions API."""
 
+    @property
+    def provider(self) -> "Provider":
+        """The server."""
+        return cast(Provider, self.server)
+
     def do_POST(self) -> None:
-        provider = cast(Provider, self.server)
+        provider = self.provider
         body = self.rfile.read(int(self.headers["content-length"]))
         provider.requests.append(json.loads(body))
         provider.go.wait(PATIENCE)
@@ -95,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, kind: str, text: str) -> None:
         self.send_header("content-type", kind)
-        if (coding := cast(Provider, self.server).coding) is not None:
+        if (coding := self.provider.coding) is not None:
             self.send_header("content-encoding", coding)
         self.send_header("content-length", str(len(text)))
         self.end_headers()

@@ -144,7 +144,8 @@ async def test_a_service_that_was_killed_and_restarted_shows_the_answer_once(
         await attach(engine, harper)
         await engine.dispose()
         # A service that is starting answers 503.
-        page = await shows(open_page, service.base)(allowed=("ERR_CONNECTION", "ERR_INCOMPLETE", "ERR_EMPTY", "503"))
+        lost = ("ERR_CONNECTION", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONTENT_LENGTH", "503")
+        page = await shows(open_page, service.base)(allowed=lost)
         streams = list[Request]()
         page.on("request", lambda request: streams.append(request) if "/events" in request.url else None)
         await say(page, "Tell me")

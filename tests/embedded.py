@@ -24,6 +24,8 @@ from pallas_cli.stack.ports import is_free
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 30.0
 _RETRY = 0.005
+_RELOADED = "Reloaded server configuration"
+"""What nats-server logs when it has read its configuration again."""
 _PORTS = range(20_000, 26_000)
 """Ports outside of those that the kernel gives to callers of port 0, and of those of test stacks."""
 _CONFIG = """\
@@ -137,9 +139,13 @@ class NatsServer:
         self._end(signal.SIGTERM)
 
     def reload(self) -> None:
-        """Have the server read its configuration again (SIGHUP)."""
+        """Have the server read its configuration again (SIGHUP), and wait until it has done so."""
         (self.folder / "nats.conf").write_text(self._configuration(), "utf-8")
+        before, deadline = self.log.count(_RELOADED), time.monotonic() + _STARTS_WITHIN
         os.kill(self.pid, signal.SIGHUP)
+        while self.log.count(_RELOADED) == before:
+            assert time.monotonic() < deadline, "the server has not read its configuration again"
+            time.sleep(_RETRY)
 
     def kill9(self) -> None:
         """Kill the server (SIGKILL) and wait until it has ended."""

@@ -95,3 +95,11 @@ def test_a_large_file_counts_without_being_read(folders: tuple[Path, Path]) -> N
     with changes.reading(one):
         pass
     assert changes.unread() == []
+
+
+def test_what_a_server_writes_while_its_folder_is_read_does_not_count_as_a_change(folders: tuple[Path, Path]) -> None:
+    [one, *_] = folders
+    changes = FolderChanges([one])
+    with changes.reading(one):
+        (one / "cache.db").write_text("written by a server that has started")
+    assert changes.unread() == []

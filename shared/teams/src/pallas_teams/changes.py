@@ -9,7 +9,7 @@ from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
-from pallas_teams.digest import SKIPPED_FOLDERS, folder_digest
+from pallas_teams.digest import SKIPPED_FOLDERS, file_digests, folder_digest
 
 
 class FolderChanges:
@@ -34,7 +34,7 @@ class FolderChanges:
     @contextmanager
     def reading(self, folder: Path) -> Generator[None]:
         """Record the folder as read, if it does not change while the block reads it."""
-        before, opened = folder_digest(folder), set[str]()
+        before, opened = file_digests(folder), set[str]()
         self._doubted.discard(folder)
         try:
             with _noting(opened):
@@ -45,7 +45,9 @@ class FolderChanges:
         finally:
             # A module that is imported already is not opened again.
             self._files.setdefault(folder, set()).update(_below(folder, opened))
-            if folder_digest(folder) == before:
+            counted, after = file_digests(folder, self._files[folder]), file_digests(folder)
+            files = {path.relative_to(folder).as_posix() for path in self._files[folder]}
+            if all(before.get(name) == after.get(name) for name in files | counted.keys()):
                 self._read[folder] = self._digest(folder)
             else:
                 self.forget(folder)

@@ -20,15 +20,21 @@ def folder_digest(folder: Path, read: Collection[Path] | None = None) -> str:
     is left out; a missing folder counts as empty. `__pycache__`, `.git` and `.venv` are left out, and so are the hidden
     folders of a mounted ConfigMap, whose visible files are links into them.
     """
-    digest, left = hashlib.sha256(), _MOST_READ
-    files = folder_files(folder) if read is None else {*read, *sources_in(folder)}
-    for path in sorted(files):
-        name = path.relative_to(folder).as_posix()
+    digest = hashlib.sha256()
+    for name, content in file_digests(folder, read).items():
+        digest.update(f"{len(name)}:{name}:{content}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def file_digests(folder: Path, read: Collection[Path] | None = None) -> dict[str, str]:
+    """The same of each of these files, by its path below the folder."""
+    found, left = dict[str, str](), _MOST_READ
+    for path in sorted(folder_files(folder) if read is None else {*read, *sources_in(folder)}):
         content, size = _content_digest(path, left)
         left -= size
         if content is not None:
-            digest.update(f"{len(name)}:{name}:{content}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+            found[path.relative_to(folder).as_posix()] = content
+    return found
 
 
 def folder_files(folder: Path) -> Iterator[Path]:

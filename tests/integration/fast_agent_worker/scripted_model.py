@@ -1,8 +1,8 @@
 """A model behind an OpenAI-compatible address whose answer follows from the request alone.
 
 So two runs that send the same requests get the same answers; it keeps every request, to compare them. It calls the
-first tool once (the model `loops`: 25 times), unless that asks a person, fills in a schema where one is asked for, and else answers with a number
-that stands for the request.
+first tool once (the model `loops`: 25 times), unless that asks a person, fills in a schema where one is asked for, and
+else answers with a number that stands for the request.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """`pallas agents`: check team folders; list, show and retire agents of the running platform."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,14 +27,13 @@ def validate(
 
     They are checked as if one worker hosts them. Exit code 1 if there is a fault.
     """
-    from pallas_cli.agents.check import TeamCheck, check
+    from pallas_cli.agents.check import check
 
     result = check(folders)
-    if run and result.valid:
+    if run and result.teams:
         from pallas_cli.processes.run_check import run_faults
 
-        faults = tuple(run_faults(result.teams))
-        result = TeamCheck(faults=faults) if faults else result
+        result = replace(result, faults=tuple(run_faults(result.teams)))
     if as_json:
         print(json.dumps(result.as_json(), indent=2))
     else:

@@ -26,7 +26,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
             "deadletters",
             "events",
         ),
-        ("fleet", "k8s", "libraries", "processes", "starting", "turns", "workspaces"),
+        ("fleet", "k8s", "libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack", "completing"),
         ("backup", "doctor"),

@@ -31,7 +31,7 @@ def validate(
 
     result = check(folders)
     if run and result.teams:
-        from pallas_cli.processes.run_check import run_faults
+        from pallas_cli.processes.fast_agent import run_faults
 
         result = replace(result, faults=tuple(run_faults(result.teams)))
     if as_json:

@@ -15,8 +15,7 @@ from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata, secret
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_teams import TeamFaults, TeamFolder, folder_files, load_teams
 from pallas_teams.fast_agent import kinds
-from pallas_teams.fast_agent.config import SECRETS_NAMES
-from pallas_teams.fast_agent.project import HOME
+from pallas_teams.fast_agent.project import HOME, SECRETS_NAMES
 from pallas_teams.providers import PROVIDERS
 
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)\}")

@@ -34,7 +34,7 @@ def prefix(shard: int) -> str:
 def requested(shape: Shape, turn: str) -> bytes:
     """The turn's message for the queue. Its body begins with the turn's id."""
     headers = {"Nats-Msg-Id": f"turn.requested:{turn}", **_TRACE}
-    subject = f"{prefix(shape.shard)}.turn.requested.bench.agent.caller"
+    subject = f"{prefix(shape.shard)}.turn.requested.bench.agent.caller.{turn}"
     return message(subject, turn.encode().ljust(REQUESTED), headers, reply=f"r{shape.shard}.{turn}.q")
 
 

@@ -135,7 +135,7 @@ def of_others() -> Iterator[str]:
         yield bucket_subject(AGENTS, f"{team}.bench")
         yield from (contract.template.subject(team=team, agent="bench", turn="x") for contract in _OF_EXECUTORS)
         yield from (f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{team}__bench" for verb in ("MSG.NEXT", "DELETE", "CREATE"))
-        wanted = f"pallas.v1.turn.requested.{team}.bench.*"
+        wanted = f"pallas.v1.turn.requested.{team}.bench.*.*"
         names = (f"{team}__bench", f"{PIPELINES_TEAM}__{PUBLISHED}", "mine")
         yield from (f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{name}.{wanted}" for name in names)
     for stream in STREAMS:

@@ -62,7 +62,7 @@ async def undecodable(lab: Lab, body: bytes = BODY) -> str:
     """Make a dead letter of an unreadable message. Returns its name."""
     ref = TurnRef(lab.team, "bench", new_turn_id())
     feed = lab.feeds.open(ref)
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody", turn=ref.turn_id)
     await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
     [_, *_, outcome] = [message async for message in feed]
     assert isinstance(outcome, TurnOutcome)

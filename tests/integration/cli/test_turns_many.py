@@ -331,7 +331,7 @@ async def test_a_dead_letter_is_retried_from_what_is_sealed_and_not_beside_its_r
 
 async def test_an_undecodable_message_is_sealed_as_it_was(stage: Stage) -> None:
     ref = TurnRef(stage.team, "bench", new_turn_id())
-    subject = TURN_REQUESTED.template.subject(team=stage.team, agent="bench", caller="somebody")
+    subject = TURN_REQUESTED.template.subject(team=stage.team, agent="bench", caller="somebody", turn=ref.turn_id)
     await stage.bus.put(subject, b'{"arguments": "a secret"}', {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
 
     async def over() -> bool:

@@ -45,7 +45,6 @@ FULL = """
         max_attempts: 1
         max_rate: 20
         max_rate_per_caller: 0.5
-        grace: 12.5
         keep_failed: 12h
         retry: safe
         tools: {argos/write: {retry: unsafe}}
@@ -102,7 +101,6 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
         max_attempts=1,
         max_rate=20,
         max_rate_per_caller=0.5,
-        grace=12.5,
         budget=BUDGET,
         keep_failed=43_200,
     )

@@ -20,7 +20,6 @@ from pallas_contracts.turns import (
     Moved,
     TurnClaim,
     TurnEvents,
-    TurnJoined,
     TurnOutcome,
     TurnRequested,
 )
@@ -103,8 +102,6 @@ def lines_of(entry: LogEntry) -> list[str]:
             return [f"{_time(body.requested_at)} {name} requested by {body.principal.label}{again}"]
         case TurnClaim():
             return [f"{_time(body.claim.at)} {name} {claim_text(body.claim)}"]
-        case TurnJoined():
-            return [f"{_time(body.at)} {name} joined through {body.gateway}"]
         case TurnOutcome():
             code = f" ({body.code})" if body.code and body.code != body.status else ""
             seconds = (body.ended_at - body.requested_at).total_seconds()

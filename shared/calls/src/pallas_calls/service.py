@@ -32,9 +32,7 @@ from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
 from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
-from pallas_calls.keyed.followers import Followers, watch_followers
 from pallas_calls.keyed.join_turn import FIND_TIMEOUT, KEY_REUSED, KeyReused, explain_cancel, join_turn
-from pallas_calls.keyed.leave_turn import leave_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
@@ -66,7 +64,6 @@ class Calls:
     admission: AdmitTurn
     liveness: WorkerLiveness
     presences: Table[WorkerPresence]
-    followers: Followers
     places: Places
     metrics: CallMetrics
     draining: bool = False
@@ -79,23 +76,22 @@ class Calls:
         """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
 
         When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
-        background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
+        background; with an idempotency key it runs on, and can be joined.
         """
-        with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
-            placed = await self._placed(request)
-            if isinstance(placed, Refusal):
-                return placed
-            submitted = await self._submit_or_join(placed, limits, observer)
-            if isinstance(submitted, Refusal):
-                return submitted
-            try:
-                with self._waits(submitted, limits.queue_timeout) as waiting:
-                    end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
-            except KeyReused:
-                return KEY_REUSED
-            except asyncio.CancelledError:
-                self._left(placed, limits, submitted.position, observer)
-                raise
+        placed = await self._placed(request)
+        if isinstance(placed, Refusal):
+            return placed
+        submitted = await self._submit_or_join(placed, limits, observer)
+        if isinstance(submitted, Refusal):
+            return submitted
+        try:
+            with self._waits(submitted, limits.queue_timeout) as waiting:
+                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
+        except KeyReused:
+            return KEY_REUSED
+        except asyncio.CancelledError:
+            self._left(placed, submitted.position, observer)
+            raise
         if waiting.given_up is not None:
             return self._refuse(request, waiting.given_up)
         return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
@@ -116,7 +112,7 @@ class Calls:
             submitted = await self._submit_or_join(placed, limits, observer, first=not again)
         except asyncio.CancelledError:
             if again:
-                self._left(placed, limits, 0, observer)
+                self._left(placed, 0, observer)
             raise
         if isinstance(submitted, Refusal):
             return submitted
@@ -126,7 +122,7 @@ class Calls:
         except KeyReused:
             return KEY_REUSED
         except asyncio.CancelledError:
-            self._left(placed, limits, submitted.position, observer)
+            self._left(placed, submitted.position, observer)
             raise
         return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
 
@@ -143,8 +139,8 @@ class Calls:
             return None
         ref = resumed.feed.ref  # with the shard in which the turn was found
         waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
-        with self.followers.following(ref), waits as waiting:
-            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True, waiting=waiting)
+        with waits as waiting:
+            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
         if waiting is None or waiting.given_up is None:
             return end
         return replace(end, answer=Fault(message=waiting.given_up.message))
@@ -191,15 +187,10 @@ class Calls:
         if not first and (found := await self._join(request, observer)) is not None:
             return found
         submitted = await self._submit(request, limits, observer)
-        if isinstance(submitted, Refusal):
-            if submitted.turn_id is not None and request.parent is None:
-                self._leave(request, limits, 0, observer)  # the turn may be in its queue, and nobody follows it
-            return submitted
-        if not submitted.joined:
-            self._announce(request)
+        if isinstance(submitted, Refusal) or not submitted.joined:
             return submitted
         self.feeds.close(submitted.feed)  # it misses the beginning: another call has made the turn before
-        return await self._join(request, observer, submitted.position) or not_confirmed(request)
+        return await self._join(request, observer, made=True) or not_confirmed(request)
 
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = await self._admit_and_submit(request, limits, observer)
@@ -235,11 +226,13 @@ class Calls:
             try:
                 return await submit_turn(self.bus, self.feeds, request, text=observer.text)
             except asyncio.CancelledError:  # before, there is nothing to cancel
-                self._left(request, limits, 0, observer)
+                self._left(request, 0, observer)
                 raise
 
-    async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
-        found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
+    async def _join(
+        self, request: TurnRequested, observer: Observer, *, made: bool = False
+    ) -> Submitted | Refusal | None:
+        found = await join_turn(self.bus, self.feeds, request, made=made, text=observer.text)
         if isinstance(found, Submitted):
             try:
                 await observer.on_admitted()
@@ -247,13 +240,7 @@ class Calls:
                 self.feeds.close(found.feed)
                 raise
             self.metrics.turn_joined(request)
-            self._announce(found.request)  # with the shard in which the turn was found
         return found
-
-    def _announce(self, request: TurnRequested) -> None:
-        """Publish that a caller follows the turn; a child runs until its parent ends it."""
-        if request.parent is None:
-            self.followers.announce(TurnRef.of(request))
 
     async def _follow(
         self,
@@ -262,7 +249,6 @@ class Calls:
         queued: Submitted | Waiting | None,
         observer: Observer,
         *,
-        resumed: bool = False,
         waiting: WaitingTurn | None = None,
     ) -> TurnEnd:
         """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
@@ -276,7 +262,7 @@ class Calls:
                 self._position(ref, queued) as position,
                 self.liveness.holding(ref.turn_id) as taken,
             ):
-                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed, waiting)
+                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), waiting)
                 end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
@@ -293,24 +279,14 @@ class Calls:
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
 
-    def _left(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
-        """The call is cancelled: leave the turn if its caller has left. A child is cancelled also when this drains."""
-        if not observer.caller_left():
-            return
-        if request.parent is not None:
-            self.bus.spawn(self._cancel(request, position, observer.why_left()))
-        elif not self.draining:
-            self._leave(request, limits, position, observer)
+    def _left(self, request: TurnRequested, position: int, observer: Observer) -> None:
+        """The call is cancelled: cancel the turn in the background if its caller has left, unless it has a key.
 
-    def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
-        """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
-
-        `position` is the one in the queue's stream; 0 when it is not known whether the turn is there.
+        A child is cancelled also when this drains. `position` is the one in the queue's stream; 0 when it is not known
+        whether the turn is there.
         """
-        if request.digest is not None:
-            ended = self.metrics.turns.ended
-            self.bus.spawn(leave_turn(self.bus, request, position, limits.grace, ended))
-        else:
+        of_caller = request.digest is None and not self.draining
+        if observer.caller_left() and (of_caller or request.parent is not None):
             self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
@@ -332,7 +308,6 @@ class _Followed:
     position: QueuePosition | None
     taken: Callable[[Claimed], None]
     on_relayed: Callable[[], None]
-    resumed: bool
     waiting: WaitingTurn | None
 
     async def ahead(self) -> int | None:
@@ -347,8 +322,6 @@ class _Followed:
         if self.waiting is not None:
             self.waiting.claim = claim
         self.taken(claim)
-        if self.resumed and claim.digest is not None:
-            self.calls.followers.announce(self.ref)
 
     def on_cancelled_in_queue(self) -> None:
         if self.queued is not None:
@@ -384,13 +357,12 @@ async def make_calls(
         watch_places(bus) as places,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
-        watch_followers(bus) as followers,
         watch_budgets(bus, now) as budgets,
         watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
         admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
-        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        calls = Calls(bus, leaders, feeds, admission, liveness, presences, places, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
         try:
             yield calls

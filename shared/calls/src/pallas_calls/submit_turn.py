@@ -2,7 +2,7 @@
 
 Without a confirmation it is not known whether the message was stored. So it is sent again, and when no confirmation
 comes in time, the turn is cancelled before its caller is told to retry: a refused call is never executed. With an
-idempotency key a retry is the same turn, so the turn is not cancelled but left for the grace time.
+idempotency key a retry is the same turn, so the turn is not cancelled.
 """
 
 import asyncio

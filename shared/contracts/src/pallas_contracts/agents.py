@@ -121,9 +121,9 @@ class ModelDependency(Message):
 class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
-    `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
-    goes on after its last caller has left. `budget` is that of the whole team. `keep_failed` is how long what a failed
-    turn was asked is kept, sealed for operators; None or 0: no longer than other content.
+    `max_queued` turns may wait, half of them of one caller. `budget` is that of the whole team.
+    `keep_failed` is how long what a failed turn was asked is kept, sealed for operators; None or 0: no longer than
+    other content.
     """
 
     turn_timeout: Seconds = 600.0
@@ -133,7 +133,6 @@ class Limits(Message):
     max_attempts: Count = 3
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
-    grace: Seconds = 30.0
     budget: TeamBudget | None = None
     keep_failed: Seconds | None = None
 

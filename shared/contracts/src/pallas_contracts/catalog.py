@@ -33,10 +33,9 @@ from pallas_contracts.turns import (
     TurnAsked,
     TurnClaim,
     TurnEvents,
-    TurnJoined,
-    TurnLeft,
     TurnOutcome,
     TurnRequested,
+    WriteTest,
 )
 
 GATEWAY = "agent-gateway"
@@ -93,11 +92,11 @@ PRESENCE_TTL = 6.0
 
 TURN_QUEUE = Stream(
     "TURN_QUEUE",
-    ("pallas.v1.turn.requested.*.*.*",),
+    ("pallas.v1.turn.requested.*.*.*.*",),
     owner=GATEWAY,
     retention="workqueue",
     refuse_when_full=True,
-    max_per_subject=10_000,
+    max_per_subject=1,
     live="pallas.v1.live.queue",
     removers=(*SUBMITTERS, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
@@ -113,9 +112,8 @@ TURN_LOG = Stream(
         "pallas.v1.turn.event.*.*.*",
         "pallas.v1.turn.content.*.*.*",
         "pallas.v1.turn.outcome.*.*.*",
-        "pallas.v1.turn.joined.*.*.*",
-        "pallas.v1.turn.left.*.*.*",
         "pallas.v1.kept.request.*.*.*",
+        "pallas.v1.write.test.*",
         "pallas.v1.decided.turn.*.*.*",
     ),
     owner=GATEWAY,
@@ -195,7 +193,7 @@ STREAMS: tuple[Stream, ...] = (
 
 TURN_REQUESTED = Contract(
     "turn.requested",
-    Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
+    Template("pallas.v1.turn.requested.{team}.{agent}.{caller}.{turn}"),
     TurnRequested,
     owners=(*SUBMITTERS, WORKSPACES, FLEET, CLI),
     readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
@@ -238,24 +236,6 @@ TURN_OUTCOME = Contract(
     stream=TURN_LOG,
     summary="How the turn ended, once. Only the attempt with the last claim can write it.",
 )
-TURN_JOINED = Contract(
-    "turn.joined",
-    Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
-    TurnJoined,
-    owners=SUBMITTERS,
-    readers=(*SUBMITTERS, WORKSPACES, CLI),
-    stream=TURN_LOG,
-    summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
-)
-TURN_LEFT = Contract(
-    "turn.left",
-    Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
-    TurnLeft,
-    owners=SUBMITTERS,
-    readers=(*SUBMITTERS, WORKSPACES, CLI),
-    stream=TURN_LOG,
-    summary="A caller with an idempotency key has left; its turn is cancelled unless somebody joins in time.",
-)
 KEPT_REQUEST = Contract(
     "kept.request",
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
@@ -273,6 +253,15 @@ TURN_DECIDED = Contract(
     readers=(WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="After a restore: whether a turn of the backup is to be executed, cancelled, or marked as done.",
+)
+WRITE_TEST = Contract(
+    "write.test",
+    Template("pallas.v1.write.test.{service}"),
+    WriteTest,
+    owners=SUBMITTERS,
+    readers=SUBMITTERS,
+    stream=TURN_LOG,
+    summary="Whether the log stores messages; expires at once.",
 )
 DEAD_LETTER = Contract(
     "dead.letter",
@@ -337,9 +326,8 @@ CONTRACTS: tuple[
     | Contract[TurnClaim]
     | Contract[TurnEvents]
     | Contract[TurnOutcome]
-    | Contract[TurnJoined]
-    | Contract[TurnLeft]
     | Contract[TurnDecided]
+    | Contract[WriteTest]
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
@@ -353,10 +341,9 @@ CONTRACTS: tuple[
     TURN_EVENT,
     TURN_CONTENT,
     TURN_OUTCOME,
-    TURN_JOINED,
-    TURN_LEFT,
     KEPT_REQUEST,
     TURN_DECIDED,
+    WRITE_TEST,
     DEAD_LETTER,
     DEAD_ORIGINAL,
     LIFECYCLE_CHANGED,

@@ -253,30 +253,10 @@ class TurnClaim(Message):
     claim: Annotated[Claimed | CancelRequested | Moved, Field(discriminator="type")]
 
 
-class TurnJoined(Message):
-    """A caller that sent an idempotency key follows the turn, through this gateway (subject `turn.joined`).
+class WriteTest(Message):
+    """A process that makes turns tries whether the log stores messages (subject `write.test`). It expires at once."""
 
-    Published when its call has made or joined the turn, and in answer to a `TurnLeft` if it still follows the turn.
-    """
-
-    turn_id: Token
-    team: Token
-    agent: Token
-    gateway: Token
-    at: datetime
-
-
-class TurnLeft(Message):
-    """A caller that sent an idempotency key does not follow the turn any more (subject `turn.left`).
-
-    After the agent's grace time the gateway that published it cancels the turn, unless a `TurnJoined` is behind it.
-    """
-
-    turn_id: Token
-    team: Token
-    agent: Token
-    gateway: Token
-    at: datetime
+    instance: Token
 
 
 class TurnEvent(Message):

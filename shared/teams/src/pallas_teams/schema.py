@@ -225,8 +225,6 @@ class AgentSection(Section):
     """Turns a second; more are refused as `busy`. Default: no limit."""
     max_rate_per_caller: PerSecond | None = None
     """Turns a second of one caller; more are refused as `busy`. Default: no limit."""
-    grace: Seconds = 30.0
-    """Seconds that a turn goes on after its caller has left, when the caller had sent an idempotency key."""
     keep_failed: Span | None = None
     """How long what a failed turn of this agent was asked is kept. Default: the team's."""
     retry: Literal["safe", "unsafe"] = "unsafe"

@@ -37,7 +37,6 @@ from pallas_contracts.turns import (
     TurnAsked,
     TurnClaim,
     TurnEvents,
-    TurnJoined,
     TurnOutcome,
     TurnRequested,
     TurnStatus,
@@ -45,10 +44,10 @@ from pallas_contracts.turns import (
 
 _OF_ITS_TRACE = frozenset({"requested", "outcome"})
 """Messages in the trace of the turn, as workers' claims are. Others may be in the trace of a later request, by a caller
-who joins or cancels the turn.
+who cancels the turn.
 """
 
-_KINDS = ("claim", "event", "outcome", "joined")
+_KINDS = ("claim", "event", "outcome")
 """The messages of a turn without content, claims first."""
 
 type State = Literal["waiting", "running", TurnStatus]
@@ -92,7 +91,6 @@ class TurnHistory:
     position: int = 0
     kept: TurnRequested | None = None
     trace: str | None = None
-    joins: list[TurnJoined] = field(default_factory=list[TurnJoined])
     decided: list[TurnDecided] = field(default_factory=list[TurnDecided])
 
     @property
@@ -200,8 +198,6 @@ class TurnHistory:
                 case "outcome":
                     self.outcome = TurnOutcome.model_validate_json(record.data)
                     self.shard = shard_of(record.subject)
-                case "joined":
-                    self.joins.append(TurnJoined.model_validate_json(record.data))
                 case "turn":
                     self.decided.append(TurnDecided.model_validate_json(record.data))
                 case _:

@@ -19,12 +19,11 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import time_to_live
 from pallas_bus.transport.scoped_reads import newest_position
 from pallas_bus.transport.streams import NANOSECONDS, reads_scoped, stream_name
-from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_JOINED, TURN_LOG
+from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_LOG, WRITE_TEST
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream
 from pallas_contracts.errors import PallasError, Unavailable
-from pallas_contracts.message import utc_now
 from pallas_contracts.shards import name_in, template_in
-from pallas_contracts.turns import TurnJoined
+from pallas_contracts.turns import WriteTest
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,6 @@ AGAIN = 1.0
 WRITE_EVERY = 5
 """Questions after which a message is stored; also while the last one was not."""
 
-_TEST = "write-test"
 """The turn, agent and team of that message."""
 
 _TIMEOUT = 2.0
@@ -105,13 +103,12 @@ class Leaders:
     async def _stores(self, stream: str) -> bool:
         """Whether a message can be stored. Only the log is tried, and only by those who make turns."""
         shard = self.shards.get(stream, 0)
-        if stream != name_in(TURN_LOG, shard) or self.bus.service not in TURN_JOINED.owners:
+        if stream != name_in(TURN_LOG, shard) or self.bus.service not in WRITE_TEST.owners:
             return True
-        ids = dict.fromkeys(TURN_JOINED.template.fields, _TEST)
-        joined = TurnJoined(turn_id=_TEST, team=_TEST, agent=_TEST, gateway=self.bus.instance, at=utc_now())
-        subject = template_in(TURN_JOINED.template, shard).subject(**ids)
+        subject = template_in(WRITE_TEST.template, shard).subject(service=self.bus.service)
+        test = WriteTest(instance=self.bus.instance)
         try:
-            await self.bus.put(subject, joined.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)
+            await self.bus.put(subject, test.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)
         except Unavailable:
             return False
         return True

@@ -19,7 +19,6 @@ from pallas_bus.transport.kv import Table
 from pallas_bus.transport.polling import polling
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import close, stored_outcome
-from pallas_bus.turnlog.followers import publish_joined
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import SHARD_0_ONLY, SHARDS, TURN_REQUESTED
 from pallas_contracts.errors import Rejected
@@ -54,9 +53,7 @@ class Places:
         """
         if self.table is None:
             return request
-        # Followers are announced before the id is closed: a caller that leaves the old shard then cancels nothing.
-        announced = request.parent is None and request.digest is not None
-        ref = await close_earlier(self.bus, self.of(request.team), TurnRef.of(request), announced=announced)
+        ref = await close_earlier(self.bus, self.of(request.team), TurnRef.of(request))
         return _in(request, ref.shard)
 
 
@@ -102,12 +99,11 @@ async def in_each_shard(bus: Bus, ref: TurnRef) -> list[TurnRef]:
     return [ref.at(shard) for shard in (place.shard, *place.remembered(utc_now()))]
 
 
-async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: bool = False) -> TurnRef:
+async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef) -> TurnRef:
     """Close an id that others may use in the earlier shards of its team. Returns the turn in the shard that is left.
 
     That is an earlier one if the turn has ended there, or if somebody has claimed or cancelled it there. An outcome
     comes first: its claims may have expired before it, and a cancel by id is stored also where the turn is not.
-    `announced`: in each shard it is published first that the turn is followed.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
@@ -117,8 +113,6 @@ async def close_earlier(bus: Bus, where: TeamShard, ref: TurnRef, *, announced: 
         if outcome is not None:
             return each
     for each in earlier:
-        if announced:
-            await publish_joined(bus, each)
         if await close(bus, each, where.shard) is not None:
             return each
     return ref.at(where.shard)

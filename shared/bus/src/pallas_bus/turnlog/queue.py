@@ -4,6 +4,7 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
         Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
         Rejected: the request is larger than the broker accepts (`too_large`).
     """
-    ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
+    ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token, "turn": request.turn_id}
     subject = template_in(TURN_REQUESTED.template, request.shard).subject(**ids)
     headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
     return await bus.put(subject, request.model_dump_json().encode(), headers)
@@ -192,4 +193,4 @@ async def turns_by_caller(bus: Bus, team: str, agent: str, shard: int = 0) -> di
     """
     subject = template_in(TURN_REQUESTED.template, shard).filter(team=team, agent=agent)
     counts = await count_by_subject(bus, name_in(TURN_QUEUE, shard), subject)
-    return {subject.rpartition(".")[2]: count for subject, count in counts.items()}
+    return Counter(subject.split(".")[-2] for subject in counts)

@@ -32,17 +32,17 @@ class KeyReused(Exception):
 
 
 async def join_turn(
-    bus: Bus, feeds: TurnFeeds, request: TurnRequested, position: int = 0, *, text: bool = False
+    bus: Bus, feeds: TurnFeeds, request: TurnRequested, *, made: bool = False, text: bool = False
 ) -> Submitted | Refusal | None:
     """Follow the turn that `request` would make, from its beginning; None when there is none yet.
 
-    `position` is its position in the queue's stream, 0 when that is not known. One that was in the queue and is not in
-    this shard any more is followed where it has moved. `text`: the caller wants models' text.
+    `made`: it is known to have been made, so if it is not in this shard any more, it is followed where it has moved.
+    `text`: the caller wants models' text.
     """
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
-            found = await find_turn(bus, request, position)
-            if found is None and position:
+            found = await find_turn(bus, request)
+            if found is None and made:
                 request = request.model_copy(update={"shard": (await whereabouts(bus, TurnRef.of(request))).shard})
                 found = await find_turn(bus, request)
             return await answer_found(feeds, request, found, text=text) if found is not None else None

@@ -256,7 +256,7 @@ TURN_DECIDED = Contract(
 )
 WRITE_TEST = Contract(
     "write.test",
-    Template("pallas.v1.write.test.{service}"),
+    Template("pallas.v1.write.test.{instance}"),
     WriteTest,
     owners=SUBMITTERS,
     readers=SUBMITTERS,

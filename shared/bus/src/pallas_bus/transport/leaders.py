@@ -105,7 +105,7 @@ class Leaders:
         shard = self.shards.get(stream, 0)
         if stream != name_in(TURN_LOG, shard) or self.bus.service not in WRITE_TEST.owners:
             return True
-        subject = template_in(WRITE_TEST.template, shard).subject(service=self.bus.service)
+        subject = template_in(WRITE_TEST.template, shard).subject(instance=self.bus.instance)
         test = WriteTest(instance=self.bus.instance)
         try:
             await self.bus.put(subject, test.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)

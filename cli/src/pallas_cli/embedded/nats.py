@@ -34,7 +34,7 @@ include users.conf
 class EmbeddedNats:
     """A nats-server with its streams below `folder` and the seeds of its users in `seeds`; `agents` are by team.
 
-    `shards` is how many shards of the log the users may use, `store_bytes` what all streams may take.
+    `store_bytes` is what all streams may take.
     """
 
     folder: Path
@@ -43,7 +43,6 @@ class EmbeddedNats:
     monitor_port: int
     host: str = "127.0.0.1"
     agents: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    shards: int = 1
     store_bytes: int = 32 * 1024**3
 
     @property
@@ -69,7 +68,7 @@ class EmbeddedNats:
         """Write the configuration, and return how to start the server."""
         private_folder(self.folder)
         config = self.folder / "nats.conf"
-        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds, shards=self.shards), "utf-8")
+        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
         text = _CONFIG.format(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pallas_cli.broker import log_shards, store_bytes
+from pallas_cli.broker import store_bytes
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
@@ -82,7 +82,6 @@ def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNat
         ports.nats,
         ports.nats_monitor,
         agents=agents,
-        shards=log_shards(),
         store_bytes=store_bytes(),
     )
 

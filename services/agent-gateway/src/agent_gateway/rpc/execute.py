@@ -112,7 +112,7 @@ class Execute:
     async def _follow(
         self, turn: TurnRequested, limits: Limits, asked: Execution, answers: Answers
     ) -> TurnEnd | Refusal:
-        """Follow the turn to its end, until the time limit of the call at most: then its caller has left. Or cancel it."""
+        """Cancel the turn, or follow it to its end, at most until the time limit of the call: then its caller has left."""
         try:
             async with asyncio.timeout(asked.meta.timeout) as limit:
                 if asked.meta.cancel:

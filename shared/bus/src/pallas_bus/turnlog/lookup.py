@@ -13,9 +13,8 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read, read_newest
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_OUTCOME, TURN_REQUESTED
-from pallas_contracts.shards import template_in
-from pallas_contracts.turns import CancelRequested, Claimed, Moved, Principal, TurnClaim, TurnRequested
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TurnClaim, TurnRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +58,17 @@ async def find_turn(bus: Bus, request: TurnRequested) -> TurnFound | None:
 
 
 async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
-    """Find the turn by its claims and its outcome. One that has moved is not in the log of this shard.
+    """Find the turn by its claims and its outcome.
 
     Raises:
         Unavailable: the broker did not answer.
     """
     ended = ref.on(TURN_OUTCOME.template)
-    state, outcome = await asyncio.gather(claim_state(bus, ref), read_newest(bus, ref.log, ended))
+    state, outcome = await asyncio.gather(claim_state(bus, ref), read_newest(bus, TURN_LOG.name, ended))
     if isinstance(state.claim, CancelRequested) and outcome is None:
         # The outcome may have been stored between the two reads, but not behind the cancel.
-        outcome = await read_newest(bus, ref.log, ended)
-    if (state.claim is None and outcome is None) or isinstance(state.claim, Moved):
+        outcome = await read_newest(bus, TURN_LOG.name, ended)
+    if state.claim is None and outcome is None:
         return None
     last = state.claim
     return TurnFound(
@@ -87,7 +86,7 @@ async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | N
         Unavailable: the broker did not answer.
     """
     ids = {"team": ref.team, "agent": ref.agent, "caller": caller.token, "turn": ref.turn_id}
-    record = await read_newest(bus, ref.queue, template_in(TURN_REQUESTED.template, ref.shard).subject(**ids))
+    record = await read_newest(bus, TURN_QUEUE.name, TURN_REQUESTED.template.subject(**ids))
     if record is None:
         return None
     try:
@@ -98,7 +97,7 @@ async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | N
 
 async def _first_digest(bus: Bus, ref: TurnRef) -> str | None:
     """The digest in the first claim, for a turn whose last claim is a cancel."""
-    async for record in read(bus, ref.log, ref.on(TURN_CLAIM.template), batch=1):
+    async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return first.digest if isinstance(first, Claimed) else None
     return None

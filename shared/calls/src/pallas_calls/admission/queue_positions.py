@@ -20,8 +20,8 @@ from pallas_contracts.errors import PallasError
 
 _READ_TIMEOUT = 0.03
 
-type Queue = tuple[str, str, int]
-"""Team, agent and shard. While a team moves, an agent has two queues, each with the whole limit."""
+type Queue = tuple[str, str]
+"""The team and agent of a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class QueuePositions:
         self._states = CachedAnswers(self._ask_state, self.bus.spawn)
         self._callers = CachedAnswers(self._ask_callers, self.bus.spawn)
 
-    async def full(self, team: str, agent: str, caller: str, max_queued: int, shard: int = 0) -> Full | None:
+    async def full(self, team: str, agent: str, caller: str, max_queued: int) -> Full | None:
         """The limit that one more turn of `caller` would break, or None.
 
         `max_queued` turns may wait in all, half of them (at least one) of one caller. This process's own turns are
@@ -66,7 +66,7 @@ class QueuePositions:
         out when the broker does not answer within `_READ_TIMEOUT` seconds. The broker does not know which of a caller's
         turns at other processes already run: they count as waiting while that many wait there.
         """
-        queue, part = (team, agent, shard), max(1, max_queued // 2)
+        queue, part = (team, agent), max(1, max_queued // 2)
         known, elsewhere = _Known(), 0
         with suppress(TimeoutError):
             async with asyncio.timeout(_READ_TIMEOUT):
@@ -83,9 +83,9 @@ class QueuePositions:
         return None
 
     @contextmanager
-    def entering(self, team: str, agent: str, caller: str, shard: int = 0) -> Generator[None]:
+    def entering(self, team: str, agent: str, caller: str) -> Generator[None]:
         """Count a turn that is submitted inside the block."""
-        queue = team, agent, shard
+        queue = team, agent
         self._own[queue].enter(caller, 1)
         try:
             yield
@@ -93,9 +93,9 @@ class QueuePositions:
             self._own[queue].enter(caller, -1)
             self._forget(queue)
 
-    def waiting(self, team: str, agent: str, caller: str, position: int, shard: int = 0) -> "QueuePosition":
+    def waiting(self, team: str, agent: str, caller: str, position: int) -> "QueuePosition":
         """Count a turn whose message is at `position` as waiting, until it is claimed or the block ends."""
-        return QueuePosition(self, (team, agent, shard), caller, position)
+        return QueuePosition(self, (team, agent), caller, position)
 
     def follow(self, queue: Queue, caller: str, position: int) -> None:
         """Count the turn at `position` as waiting."""

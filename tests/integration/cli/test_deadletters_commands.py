@@ -93,7 +93,7 @@ async def test_the_list_has_the_turn_the_reason_and_whether_the_original_is_kept
         (first, first, False),
         (second, second, True),
     ]
-    assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original", "sealed"}
+    assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original"}
     await show_letters(lab.bus, team=lab.team, agent=None, since="1h", as_json=False)
     head, *lines = printed().splitlines()
     assert head.split() == ["letter", "agent", "turn", "code", "when", "original", "reason"]

@@ -149,7 +149,6 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
     secrets |= {"CONSTELLATION_API_KEYS", "FERNET_KEY", "SECRET_KEY", "TEAMS_PASSWORD", "AGENT_TOKEN", "CODER_TOKEN"}
-    secrets |= {"KEEP_KEY"}
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")

@@ -56,7 +56,7 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
 
     Gateways stop first, so that no new turn arrives while the others drain.
     """
-    worker = _teams(plan) | _seal_key(plan) | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
+    worker = _teams(plan) | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
     others = os.environ.get("PALLAS_RESERVED_PORTS")
     reserved = [*plan.fixed_ports().values(), *([others] if others else [])]
     specs: list[ProcessSpec] = []
@@ -103,13 +103,6 @@ def _public_url(plan: Plan) -> str:
 
 def _log_key(plan: Plan) -> dict[str, str]:
     return {"PALLAS_LOG_KEY": kept_secret(plan.data, "log-key")}
-
-
-def _seal_key(plan: Plan) -> dict[str, str]:
-    """The public key to which workers seal what failed turns were asked."""
-    from pallas_cli.keep_key import kept_seal_key  # it imports the bus
-
-    return {"PALLAS_KEEP_PUBLIC_KEY": os.environ.get("PALLAS_KEEP_PUBLIC_KEY") or kept_seal_key(plan.data)}
 
 
 def _api_keys() -> dict[str, str]:

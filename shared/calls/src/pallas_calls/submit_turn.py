@@ -159,7 +159,7 @@ async def _drop(bus: Bus, request: TurnRequested) -> None:
     if request.digest is not None:
         return  # another call with the same key may have made the turn, which needs the content
     with suppress(PallasError):
-        await drop(bus, TurnRef.of(request))
+        await retry_while_unavailable(lambda: drop(bus, TurnRef.of(request)), "remove offloaded content")
 
 
 async def _put(bus: Bus, request: TurnRequested) -> Stored:

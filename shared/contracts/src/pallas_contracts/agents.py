@@ -31,7 +31,7 @@ from pallas_contracts.costs import TeamBudget
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
-from pallas_contracts.turns import Principal
+from pallas_contracts.turns import Principal, TurnStatus
 
 type JsonObject = dict[str, Any]
 
@@ -121,8 +121,8 @@ class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
     `max_queued` turns may wait, half of them of one caller. `budget` is that of the whole team.
-    `keep_failed` is how long what a failed turn was asked is kept, sealed for operators; None or 0: no longer than
-    other content.
+    `keep` is how long content is kept after a turn's end, by how it ended; a status that is left out: as long as the
+    executor's setting says.
     """
 
     turn_timeout: Seconds = 600.0
@@ -133,7 +133,11 @@ class Limits(Message):
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
     budget: TeamBudget | None = None
-    keep_failed: Seconds | None = None
+    keep: dict[TurnStatus, Seconds] = Field(default_factory=dict[TurnStatus, Seconds], max_length=FEW)
+
+    def kept_for(self, status: TurnStatus, otherwise: float) -> float:
+        """Seconds for which content of a turn that ended so is kept, if the executor's setting is `otherwise`."""
+        return self.keep.get(status, otherwise)
 
 
 class Allow(Message):

@@ -160,22 +160,11 @@ TURN_OBJECTS = Stream(
     "TURN_OBJECTS",
     ("pallas.v1.object.part.*.*.*.*.*",),
     owner=GATEWAY,
-    max_age=86_400.0,
+    max_age=8 * 86_400.0,
     max_per_subject=1,
     removers=(*SUBMITTERS, CLI),
     counters=(MONITOR,),
-    summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
-)
-
-KEPT_FAILED = Stream(
-    "KEPT_FAILED",
-    ("pallas.v1.sealed.part.*.*.*.*.*",),
-    owner=GATEWAY,
-    max_age=7 * 86_400.0,
-    max_per_subject=1,
-    removers=(CLI,),
-    counters=(MONITOR,),
-    summary="What failed turns were asked, where their team keeps it: sealed, so only operators can read it.",
+    summary="Offloaded content, in parts. It is removed with the turn's content.",
 )
 
 STREAMS: tuple[Stream, ...] = (
@@ -185,7 +174,6 @@ STREAMS: tuple[Stream, ...] = (
     CHANGES,
     WORKSPACE_CHANGES,
     TURN_OBJECTS,
-    KEPT_FAILED,
 )
 
 TURN_REQUESTED = Contract(
@@ -358,16 +346,7 @@ OBJECT_PART = Blob(
     summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
 
-SEALED_PART = Blob(
-    "sealed.part",
-    Template("pallas.v1.sealed.part.{team}.{agent}.{turn}.{name}.{part}"),
-    owners=EXECUTORS,
-    readers=(CLI,),
-    stream=KEPT_FAILED,
-    summary="A part of a sealed request or original of a dead letter (`name`), counted from 0. Content.",
-)
-
-BLOBS: tuple[Blob, ...] = (OBJECT_PART, SEALED_PART)
+BLOBS: tuple[Blob, ...] = (OBJECT_PART,)
 
 
 class LegacyCall(Message):

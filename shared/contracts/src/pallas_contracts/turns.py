@@ -520,6 +520,8 @@ class TurnEvents(Message):
 TurnStatus = Literal["completed", "failed", "cancelled", "input_required"]
 """How a turn ended."""
 
+TURN_STATUSES: tuple[TurnStatus, ...] = get_args(TurnStatus)
+
 
 class TurnOutcome(Message):
     """How the turn ended (subject `turn.outcome`). Only the attempt with the last claim can write it, once.

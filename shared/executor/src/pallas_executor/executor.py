@@ -17,7 +17,6 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
 from pallas_bus.turnlog.claims import watch_claims
-from pallas_bus.turnlog.content.sealed import SealKey
 from pallas_bus.turnlog.heartbeats import send_heartbeats
 from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
@@ -29,7 +28,6 @@ from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.hold import Holding, watch_holds
-from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import valid_value
 from pallas_executor.running import Running
@@ -238,20 +236,18 @@ async def execute_turns(
     *,
     slots: int,
     content_seconds: float,
-    keep_key: SealKey | None = None,
     pull_seconds: float = PULL_EXPIRES,
     hold: bool = False,
 ) -> AsyncGenerator[Executor]:
     """Be ready to execute turns inside the block: `slots` at a time. Leaving it naks what still runs.
 
-    Content is kept for `content_seconds` after a turn's end. With `keep_key`, what failed turns were asked is sealed
-    and kept for as long as their agents say. A pull request, of which each agent has one, waits for `pull_seconds` at
-    the broker. With `hold` no turn is taken, and neither while a restore holds them.
+    Content is kept for `content_seconds` after a turn's end, unless its agent says otherwise. A pull request, of which
+    each agent has one, waits for `pull_seconds` at the broker. With `hold` no turn is taken, and neither while a
+    restore holds them.
     """
     agents, running = dict[str, HostedAgent](), Running()
-    letters = DeadLetters(bus, content_seconds, metrics)
-    keep = KeepFailed(bus, keep_key)
-    taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics, keep)
+    letters = DeadLetters(bus, metrics)
+    taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics)
     free, reread = Slots(slots, lambda: len(agents)), partial(running.reread, bus)
     async with (
         watch_holds(bus, by_setting=hold) as holding,

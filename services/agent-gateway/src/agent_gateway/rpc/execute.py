@@ -112,7 +112,7 @@ class Execute:
     async def _follow(
         self, turn: TurnRequested, limits: Limits, asked: Execution, answers: Answers
     ) -> TurnEnd | Refusal:
-        """Cancel the turn, or follow it to its end, at most until the time limit of the call: then its caller has left."""
+        """Cancel the turn, or follow it to its end. At the time limit of the call its caller has left."""
         try:
             async with asyncio.timeout(asked.meta.timeout) as limit:
                 if asked.meta.cancel:

@@ -7,7 +7,6 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.sealed import seal_key
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.teams.host_teams import HostTeams
@@ -44,7 +43,6 @@ async def work_for_teams(
         await declare(bus, *used, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
-        key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None
         async with execute_turns(
             bus,
             access,
@@ -52,14 +50,13 @@ async def work_for_teams(
             metrics.executor,
             slots=settings.slots,
             content_seconds=settings.content_seconds,
-            keep_key=key,
             hold=settings.hold,
         ) as executor:
 
             async def make_watched(folder: TeamFolder) -> HostedTeam:
                 return await make(folder, watching)
 
-            hosting = HostTeams(executor, settings.teams, make_watched, kinds, keeps_failed=key is not None)
+            hosting = HostTeams(executor, settings.teams, make_watched, kinds)
             await hosting.host_teams()
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [

@@ -27,7 +27,7 @@ from pallas_cli.stack.services import all_specs
 
 PLAN = Plan(
     data=Path("/data"),
-    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), 40030, 40031),
+    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), "k" * 64, 40030, 40031),
     redis=None,
     postgres=None,
     nats_url="nats://127.0.0.1:40030",
@@ -154,7 +154,7 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
         monkeypatch.setenv(name, "inherited")
     urls = {"redis_url": "redis://u:pw@cache", "postgres_url": "postgresql://u:pw@db/any"}
     servers = {
-        "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031),
+        "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, 40030, 40031),
         "redis": EmbeddedRedis(tmp_path / "redis", "word", 40032),
     }
     specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
@@ -180,7 +180,7 @@ async def test_a_coder_elsewhere_gets_the_token_of_the_environment_and_there_is_
 ) -> None:
     monkeypatch.setenv("PALLAS_CODER_TOKEN_FILE", "/a/token")
     plan = replace(PLAN, data=tmp_path, fleet=FleetSide(40041, "https://coder.example"))
-    plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031))
+    plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, 40030, 40031))
     specs = {spec.name: spec for spec in all_specs(plan)}
     assert "coder" not in specs
     env = (await specs["fleet"].prepare()).env

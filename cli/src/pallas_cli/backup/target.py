@@ -16,7 +16,7 @@ from pallas_cli.kept_addresses import NO_PART, find_address
 from pallas_cli.processes.child import start
 from pallas_cli.processes.launch import Launch
 from pallas_cli.refused import Refused, WrongUsage
-from pallas_cli.stack.data import SECRETS, kept_secret, locked
+from pallas_cli.stack.data import SECRETS, broker_key, kept_secret, locked
 from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.catalog import DATABASES, RESTORE
@@ -107,7 +107,8 @@ async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Install
         raise WrongUsage("the context names another platform than that of the data folder: pass --nats or --data")
     with locked(data) as folder:
         async with AsyncExitStack() as stack:
-            nats = EmbeddedNats(folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port())
+            seeds, key = Seeds(folder / SECRETS / "nats"), broker_key(folder)
+            nats = EmbeddedNats(folder / "nats", seeds, key, free_port(), free_port())
             await stack.enter_async_context(_runs(await nats.launch(), folder, "nats-server"))
             urls = dict[str, str]()
             if with_databases:

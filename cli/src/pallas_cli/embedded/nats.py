@@ -1,6 +1,7 @@
 """A nats-server with JetStream on loopback, as a child process.
 
-Only the services and commands of its stack can connect, each as its own user.
+Only the services and commands of its stack can connect, each as its own user. It encrypts what it stores, with a key
+that comes by its environment and is in no file below its folder.
 """
 
 import json
@@ -13,6 +14,7 @@ from pallas_cli.broker_config.users import Seeds, stack_users
 from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
 from pallas_cli.private_files import private_folder
+from pallas_cli.processes.environment import server_environment
 from pallas_cli.processes.launch import Launch
 from pallas_cli.processes.probes import answers_ok, complains
 
@@ -25,6 +27,8 @@ jetstream {{
   store_dir: {store}
   max_memory_store: 256MB
   max_file_store: {store_bytes}
+  cipher: aes
+  key: $STORE_KEY
 }}
 include users.conf
 """
@@ -34,11 +38,12 @@ include users.conf
 class EmbeddedNats:
     """A nats-server with its streams below `folder` and the seeds of its users in `seeds`; `agents` are by team.
 
-    `store_bytes` is what all streams may take.
+    `store_bytes` is what all streams may take. `store_key` encrypts them: without it they are lost.
     """
 
     folder: Path
     seeds: Seeds
+    store_key: str = field(repr=False)
     port: int
     monitor_port: int
     host: str = "127.0.0.1"
@@ -82,6 +87,8 @@ class EmbeddedNats:
         return Launch(
             command=(str(self.binary()), "--config", str(config)),
             ready=answers_ok(f"{self.monitor_url}/healthz"),
+            # Quoted, because the value is read as configuration.
+            env=server_environment() | {"STORE_KEY": json.dumps(self.store_key)},
             # After its disk was full, it stores nothing until it is started again.
             broken=complains(f"{self.monitor_url}/healthz", b" write error: "),
         )

@@ -12,7 +12,7 @@ from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.processes.fast_agent import fast_agent_python
 from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
-from pallas_cli.stack.data import SECRETS, kept_secret
+from pallas_cli.stack.data import SECRETS, broker_key, kept_secret
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.local_fleet import local_fleet
 from pallas_cli.stack.options import External, StackOptions
@@ -79,6 +79,7 @@ def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNat
     return EmbeddedNats(
         data / "nats",
         Seeds(data / SECRETS / "nats"),
+        broker_key(data),
         ports.nats,
         ports.nats_monitor,
         agents=agents,

@@ -49,5 +49,5 @@ class BrokerFolder:
         (self.folder / TLS).write_text(tls_text(seen / CERTIFICATE, seen / KEY), "utf-8")
 
     def write_store_key(self) -> None:
-        """Write the key with which the broker encrypts its store, unless it exists: without it the store is lost."""
-        kept(self.folder / STORE, lambda: f'STORE_KEY: "{secrets.token_hex(32)}"\n', self._mode)
+        """Write the key with which the broker encrypts its store, unless it exists. Without it the store is lost."""
+        kept(self.folder / STORE, lambda: f'cipher: aes\nkey: "{secrets.token_hex(32)}"\n', self._mode)

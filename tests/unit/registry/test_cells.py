@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from registry.listing.cells import read_entries
 from registry.listing.compile_listing import Listed, compile_listing
@@ -50,12 +51,13 @@ def test_what_is_not_the_document_of_a_registry_is_refused(body: bytes) -> None:
         list(read_entries(body))
 
 
-def test_a_name_in_two_cells_is_listed_once_as_it_was_changed_last() -> None:
-    old, new = _read(_entry(at="2026-01-01T00:00:00Z"), _entry(at="2026-02-01T00:00:00Z"))
-    for order in ((old, new), (new, old)):
-        listing = compile_listing({}, {}, {}, public_url="http://here", others=order)
-        assert [entry.updated_at for entry in listing.servers] == [datetime(2026, 2, 1, tzinfo=UTC)]
-        assert json.loads(listing.own) == {"servers": []}
+def test_of_a_name_in_several_cells_the_own_agent_is_listed_then_that_of_the_cell_that_is_named_first() -> None:
+    own = AgentDefinition(team="here", agent="one", title="One", namespace="x.here", updated_at=datetime.now(UTC))
+    first, last = _read(_entry(at="2026-01-01T00:00:00Z"), _entry(at="2026-02-01T00:00:00Z"))
+    [same] = _read(_entry(name="x.here/pallas-one", at="2099-01-01T00:00:00Z"))
+    listing = compile_listing({"here.one": own}, {}, {}, public_url="http://here", others=(first, last, same))
+    assert [entry.updated_at for entry in listing.servers] == [own.updated_at, first.updated_at]
+    assert [entry["server"]["name"] for entry in json.loads(listing.own)["servers"]] == ["x.here/pallas-one"]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class Catalogue:
 
     def _log_shadowed(self, shadowed: tuple[str, ...]) -> None:
         for key in set(shadowed) - set(self._shadowed):
-            log.warning("server name used by another agent; agent listed for its own team only", extra={"agent": key})
+            log.warning("server name used by another team; agent listed for its own team only", extra={"agent": key})
         self._shadowed = shadowed
 
 

@@ -1,7 +1,7 @@
 """Everything that the registry can answer at one moment, compiled from the tables. Pure.
 
 A server name is listed once. When two teams use the same one, the agent that changed last keeps it; the other is listed
-at its own team's address only. The same holds for teams of two cells.
+at its own team's address only. Of cells, this one comes first, then the others in the order in which they are named.
 """
 
 import hashlib
@@ -70,15 +70,18 @@ def compile_listing(
         url = agent_url(definition, bound, public_url)
         document = describe(definition, health.get(key), url=url, public_url=public_url, stale=key in stale)
         listed[key] = Listed(definition.team, name, server_version(definition), definition.updated_at, document)
-    everything = listed | {f"another cell, {number}": entry for number, entry in enumerate(others)}
-    winners = _unique_names(everything)
-    servers = tuple(sorted((everything[key] for key in winners.values()), key=lambda entry: entry.name))
+    winners = _unique_names(listed)
+    own, foreign = [listed[key] for key in winners.values()], dict[str, Listed]()
+    for entry in others:
+        if entry.name not in winners:
+            foreign.setdefault(entry.name, entry)
+    servers = tuple(sorted((*own, *foreign.values()), key=lambda entry: entry.name))
     return Listing(
         servers=servers,
         body=_body(servers),
-        own=_body(listed[key] for key in _unique_names(listed).values()),
+        own=_body(own),
         teams=_by_team(listed),
-        etag=_etag(everything),
+        etag=_etag(listed | foreign),
         shadowed=tuple(key for key, entry in listed.items() if winners[entry.name] != key),
     )
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 from pydantic_core import from_json
@@ -136,7 +136,7 @@ def _read(entry: Any) -> Listed | None:
 def _degraded(entry: Listed) -> Listed:
     """The entry of an agent of whose cell nothing has been heard for a while."""
     meta: JsonObject = entry.document["_meta"]
-    health = cast("JsonObject", meta.get(HEALTH, {}))
+    health: JsonObject = meta.get(HEALTH, {})
     if health.get("status") != "ok":
         return entry
     return replace(entry, document={**entry.document, "_meta": {**meta, HEALTH: {**health, **STALE}}})

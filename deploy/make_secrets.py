@@ -1,13 +1,12 @@
 """Generates the secrets of Compose and Kubernetes, one file each in deploy/secrets. Existing files are not changed.
 
-The broker's users and certificate are written beside that folder. Users are written each time, because their rights
-follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
+The broker's users, certificate and store key are written beside that folder. Users are written each time, because
+their rights follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
 
 The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
 as another user. Passwords of accounts are stored beside the hashes that services get. `coder-token` is a placeholder:
 only a Coder gives tokens that it accepts. What people have and no pod needs is in `operators`, and kubectl ignores the
-links to it, so it stays outside of the cluster: the password of `admin`, and `keep-key`, which opens what failed turns
-were asked and which only its owner can read.
+links to it, so it stays outside of the cluster: the password of `admin`.
 """
 
 import os
@@ -19,9 +18,7 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 
-from pallas_bus.turnlog.content.sealed import new_open_key, open_key, seal_key_of
 from pallas_cli import private_files
-from pallas_cli.broker import log_shards
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import READABLE, BrokerFolder
 from pallas_contracts.catalog import CLI, RESTORE, SPEAKERS, WORKER
@@ -57,8 +54,6 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
     for account in ACCOUNTS:
         password = kept(f"{account}-password", _random)
         kept(f"{account}-password-hash", lambda p=password: PasswordHasher().hash(p))
-    opens = open_key(_of_operators(folder, "keep-key", new_open_key, private_files.PRIVATE))
-    kept("keep-public-key", lambda: seal_key_of(opens))
     return [*made, *_configure_broker(folder, team)]
 
 
@@ -74,10 +69,11 @@ def _of_operators(folder: Path, name: str, make: Callable[[], str], mode: int) -
 
 
 def _configure_broker(folder: Path, team: Path) -> list[str]:
-    """Write the broker's users and certificate, and link the CA and each service's seed. Returns new links."""
+    """Write the broker's configuration, and link the CA and each service's seed. Returns the names of new links."""
     broker = BrokerFolder(folder.parent, containers=True)
     workers = read_workers([[team]], os.environ)
-    broker.write_users(workers, shards=log_shards())
+    broker.write_users(workers)
+    broker.write_store_key()
     broker.write_tls(BROKER, seen_at=Path("/etc/nats/tls"))
     users = {name: workers[0].user if name == WORKER else name for name in SPEAKERS if name not in (CLI, RESTORE)}
     named = {f"{name}-nats-seed": broker.seeds.path(user) for name, user in users.items()}

@@ -95,7 +95,7 @@ _FIELDS: dict[str, st.SearchStrategy[Json]] = {
     "model": st.fixed_dictionaries({"provider": _WORDS, "model": _WORDS, "key": _WORDS}),
     "agents": st.lists(_WORDS, max_size=2),
     "limits": st.dictionaries(
-        st.sampled_from(["turn_timeout", "queue_timeout", "max_queued", "max_concurrency", "max_rate", "grace"]),
+        st.sampled_from(["turn_timeout", "queue_timeout", "max_queued", "max_concurrency", "max_rate"]),
         _NUMBERS,
     ),
     "resources": st.lists(st.fixed_dictionaries({"uri": _WORDS, "name": _WORDS, "template": st.booleans()})),

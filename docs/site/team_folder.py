@@ -40,6 +40,7 @@ _ALIASES = {
     "Seconds": "number above 0, at most 30 days",
     "PerSecond": "number above 0",
     "Span": "time span such as `12h` or `7d`, or seconds",
+    "Keep": "time span, or a mapping of time spans",
     "_Tokens": "whole number from 0",
     "_Money": "number from 0",
     "Currency": "three letters",

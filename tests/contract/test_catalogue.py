@@ -89,7 +89,7 @@ def test_workspaces_reads_all_turns_and_submits_some_but_executes_none() -> None
     own = {subject for subject in rights.publish if not subject.startswith("$JS.API.")}
     assert own == {
         "pallas.v1.workspace.*.*",
-        "pallas.v1.turn.requested.*.*.*",
+        "pallas.v1.turn.requested.*.*.*.*",
         "pallas.v1.turn.claim.*.*.*",
         "pallas.v1.object.part.*.*.*.*.*",
     }

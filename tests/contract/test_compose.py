@@ -23,7 +23,7 @@ MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
 JOBS = {*MIGRATIONS, "demo-library"}
 OURS = {*SERVICES, *JOBS, "demo-tools", "backup", "fast-agent-worker"}
 HOSTED = ROOT / "deploy" / "demo-team"
-MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/tls"}
+MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/store.conf", "deploy/tls"}
 """What `make secrets` makes beside the secrets."""
 JWT = HOSTED / "fastagent.secrets.yaml"
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))

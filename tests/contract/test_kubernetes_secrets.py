@@ -67,7 +67,7 @@ def test_the_cluster_secret_has_the_seed_of_each_service_and_not_of_the_cli(docu
 @each_document
 def test_what_people_have_and_no_pod_needs_stays_outside_of_the_cluster(document: str, checkout: Path) -> None:
     of_operators = {path.name for path in (checkout / "deploy" / "secrets" / "operators").iterdir()}
-    assert of_operators == {"admin-password", "keep-key"}
+    assert of_operators == {"admin-password"}
     assert of_operators & made_by(document, checkout)["pallas"].keys() == set()
 
 

@@ -45,7 +45,7 @@ READERS = {
     "admin-password": set[str](),
     "coder-token": {"coder", "fleet"},
     "daedalus-service-password": {"workspaces"},
-    "keep-key": set[str](),
+    "broker-key": {"nats-server"},
     "fernet-keys": {"team-lifecycle", "auth-resolver"},
     "log-key": {"agent-gateway", "pipelines"},
     "request-state": {"agent-gateway"},

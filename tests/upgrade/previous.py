@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "d1c31f2252994655d0733e115e12f04d27c66203"
+PINNED = "5b813af5979f4a3e49aa4c1e386436189315de52"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -27,7 +27,6 @@ FILES = (
     "nats_ca_file",
     "postgres_url_file",
     "log_key_file",
-    "keep_key_file",
 )
 SETTINGS = ("data", *ADDRESSES, *FILES)
 """What a context may set: the data folder of a stack, addresses of its parts, and files."""

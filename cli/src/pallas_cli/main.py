@@ -29,7 +29,6 @@ from pallas_cli.commands import (
     libraries,
     pipelines,
     sessions,
-    shards,
     teams,
     tokens,
     turns,
@@ -79,7 +78,6 @@ commands.add_typer(instances.app, name="instances")
 commands.add_typer(sessions.app, name="sessions")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
-commands.add_typer(shards.app, name="shards")
 commands.add_typer(backup.app, name="backup")
 
 

@@ -24,14 +24,13 @@ from pallas_contracts.turns import CancelRequested, Claimed
 
 KEY = "pallas/idempotency-key"
 LOG_KEY = "one key for all replicas of a test"
-GRACE = 1.0
 REPEATS = 0.1
 
 
 @pytest.fixture
 async def fronts(platform: Platform) -> tuple[Front, Front]:
     """Two gateways with a worker."""
-    await platform.worker(lambda text: text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n"))
+    await platform.worker()
     return await two_gateways(platform)
 
 
@@ -222,61 +221,27 @@ async def test_the_same_key_of_another_caller_or_tool_makes_another_turn(
     assert joined(*fronts, platform=platform) == 0
 
 
-async def test_a_turn_without_callers_is_cancelled_after_its_grace_and_its_key_answers_so(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_turn_that_all_callers_have_left_runs_to_its_end_and_answers_its_key(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, era: str
 ) -> None:
-    params = keyed("wait", {"file": str(platform.file())})
-    clock = asyncio.get_running_loop().time
-    await leave(http, fronts[0], platform, params)
-    left = clock()
-    cancel = await platform.claim(CancelRequested)
-    assert clock() - left > GRACE * 0.9
-    assert (await platform.outcome(cancel)).status == "cancelled"
-    await eventually(platform.files[0].with_suffix(".stopped").exists)
+    params, url = keyed("effect", {"file": str(platform.file())}), fronts[0].url(platform.team, "bench")
+    if era == "legacy":
+        request = wire.legacy("tools/call", params, await wire.shake_hands(http, url))
+        async with wire.posted(http, url, request) as stream:
+            await anext(stream.messages())
+    else:
+        stays = calling(http, fronts[1], platform, params)
+        await platform.claim(Claimed)
+        await leave(http, fronts[0], platform, params)
+        stays.cancel()
+        await asyncio.wait({stays})
+    claimed = await platform.claim(Claimed)
+    platform.files[0].touch()
+    assert (await platform.outcome(claimed)).status == "completed"
     again = await result(http, fronts[1], platform, params)
-    assert fault(again)["code"] == "cancelled"
-    assert "none came back within 1 s. Use a new key" in again["content"][0]["text"]
-    assert fault(again)["turn_id"] == cancel.turn_id
-
-
-async def test_a_turn_that_is_joined_within_its_grace_goes_on(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
-) -> None:
-    params = keyed("effect", {"file": str(platform.file())})
-    await leave(http, fronts[0], platform, params)
-    again = calling(http, fronts[1], platform, params)
-    await asyncio.wait({again}, timeout=GRACE * 1.5)
-    platform.files[0].touch()
-    assert (await again)["content"][0]["text"] == "waited in attempt 1"
-    assert effects(platform) == 1
+    assert (again["content"][0]["text"], effects(platform)) == ("waited in attempt 1", 1)
     assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, CancelRequested)]
-
-
-@pytest.mark.parametrize("same", [True, False], ids=["on the same gateway", "on another gateway"])
-async def test_a_turn_goes_on_until_its_last_caller_has_left(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, same: bool
-) -> None:
-    params = keyed("wait", {"file": str(platform.file())})
-    stays = calling(http, fronts[0], platform, params)
-    await platform.claim(Claimed)
-    await leave(http, fronts[0 if same else 1], platform, params)
-    await asyncio.wait({stays}, timeout=GRACE * 1.5)
-    assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, CancelRequested)]
-    stays.cancel()
-    assert (await platform.outcome(await platform.claim(CancelRequested))).status == "cancelled"
-
-
-async def test_a_handshake_era_caller_that_disconnects_leaves_its_turn_running_beyond_its_grace(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
-) -> None:
-    url, params = fronts[0].url(platform.team, "bench"), keyed("wait", {"file": str(platform.file())})
-    session = await wire.shake_hands(http, url)
-    async with wire.posted(http, url, wire.legacy("tools/call", params, session)) as stream:
-        await anext(stream.messages())
-    again = calling(http, fronts[1], platform, params)
-    await asyncio.wait({again}, timeout=GRACE * 1.5)
-    platform.files[0].touch()
-    assert not (await again)["isError"]
 
 
 async def test_a_handshake_era_caller_that_has_joined_cancels_by_its_notification(
@@ -294,10 +259,10 @@ async def test_a_handshake_era_caller_that_has_joined_cancels_by_its_notificatio
 
 
 @pytest.mark.usefixtures("asked_in_time")
-async def test_a_waiting_turn_is_joined_at_a_full_queue_and_leaves_it_without_callers(
+async def test_a_waiting_turn_is_joined_at_a_full_queue_and_stays_in_it_without_callers(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
-    await platform.publish(limits=Limits(max_queued=1, grace=GRACE))
+    await platform.publish(limits=Limits(max_queued=1))
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     fronts = await two_gateways(platform)
     params = keyed("wait", {"file": str(platform.file())})
@@ -308,10 +273,10 @@ async def test_a_waiting_turn_is_joined_at_a_full_queue_and_leaves_it_without_ca
     await eventually(lambda: joined(*fronts, platform=platform) == 1)
     for call in (first, second):
         call.cancel()
-    cancel = await platform.claim(CancelRequested)
-    assert (await platform.outcome(cancel)).status == "cancelled"
-    await until(lambda: waiting(platform, 0))
-    assert fault(await result(http, fronts[0], platform, params))["code"] == "cancelled"
+    await asyncio.wait({first, second})
+    platform.files[0].touch()
+    await platform.worker()
+    assert (await result(http, fronts[0], platform, params))["content"][0]["text"] == "waited in attempt 1"
 
 
 @pytest.fixture

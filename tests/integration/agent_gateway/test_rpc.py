@@ -23,7 +23,7 @@ MOST = 20_000
 @pytest.fixture
 async def front(platform: Platform) -> Front:
     """A gateway with a worker that has a function agent and an agent with a model."""
-    await platform.worker(lambda text: text.replace("title: Bench\n", "title: Bench\n    grace: 1\n") + LLM)
+    await platform.worker(lambda text: text + LLM)
     front = await platform.gateway(max_body_bytes=str(MOST))
     await platform.served(front)
     await platform.served(front, "harper")
@@ -183,6 +183,18 @@ async def test_a_call_with_a_key_can_be_repeated_after_its_caller_left(
     platform.files[0].touch()
     assert (await again)["meta"]["turn_id"] == turn_id
     assert platform.files[0].with_suffix(".effects").read_text() == "1\n"
+
+
+async def test_a_call_is_cancelled_by_its_key_after_its_caller_left(rpc: Rpc, platform: Platform) -> None:
+    turn_id = await leave(rpc, platform, execute("bench", "wait", {"file": str(platform.file())}, idempotency_key="k"))
+    error = (await rpc.answer(execute("bench", "wait", {}, idempotency_key="k", cancel=True)))["error"]
+    assert (error["data"]["code"], error["data"]["turn_id"]) == ("cancelled", turn_id)
+    assert (await platform.outcome(await platform.claim(CancelRequested))).status == "cancelled"
+
+
+async def test_a_cancel_without_a_key_is_refused(rpc: Rpc) -> None:
+    error = (await rpc.answer(execute("bench", "wait", {}, cancel=True)))["error"]
+    assert (error["code"], error["data"]["faults"][0]["field"]) == (-32602, "meta.cancel")
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201], ids=["empty", "long"])

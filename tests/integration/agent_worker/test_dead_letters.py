@@ -22,6 +22,7 @@ from pallas_bus.turnlog.queue import Delivery, queue_state
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
+from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Answered, CancelRequested, DeadLetter
 from pallas_executor import end_undecodable
@@ -43,7 +44,8 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 async def put(lab: Lab, body: bytes, turn_id: str | None = None) -> str:
     """Put a message into the queue of the bench. Returns its subject."""
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn_id or new_turn_id()}
+    subject = TURN_REQUESTED.template.subject(**ids)
     await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{turn_id}"} if turn_id else None)
     return subject
 

@@ -174,7 +174,8 @@ async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue
     first = await turn.outcome()
     await until_queue_empty(lab.bus, lab.team)
     # Sent without a message id, like a second delivery whose ack was lost.
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
+    subject = TURN_REQUESTED.template.subject(**ids)
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
     await until_queue_empty(lab.bus, lab.team)
     assert await stored_outcome(lab.bus, turn.ref) == first
@@ -218,7 +219,8 @@ async def test_a_superseded_attempt_stops_and_its_events_are_ignored(lab: Lab) -
     turn = await lab.ask("wait", file=file)
     claimed = await turn.claimed(1)
     await turn.until_waiting()
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
+    subject = TURN_REQUESTED.template.subject(**ids)
     # As if the broker's timeout for the first worker had passed: the turn is delivered again.
     loser = first if first.taking.worker == claimed.worker else second
     winner = second if loser is first else first

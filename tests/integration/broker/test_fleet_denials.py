@@ -25,7 +25,7 @@ def of_others() -> Iterator[str]:
     """What only those who execute or make turns of other teams may do, and what other services own."""
     for team in (ALPHA, DATA_TEAM):
         yield bucket_subject(AGENTS, f"{team}.bench")
-        yield TURN_REQUESTED.template.subject(team=team, agent="bench", caller="x")
+        yield TURN_REQUESTED.template.subject(team=team, agent="bench", caller="x", turn="x")
         yield from (it.template.subject(team=team, agent="bench", turn="x") for it in (TURN_CLAIM, TURN_OUTCOME))
         yield from (f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{team}__bench" for verb in ("MSG.NEXT", "DELETE", "CREATE"))
         yield f"$JS.ACK.TURN_QUEUE.{team}__bench.1.1.1.1.1"

@@ -94,7 +94,7 @@ async def test_the_fleet_makes_turns_of_its_own_team_only(alone: Guarded) -> Non
     turn = new_turn_id()
     async with trying(alone.access(FLEET), FLEET) as trier:
         foreign = [
-            f"pallas.v1.turn.requested.{ALPHA}.bench.x",
+            f"pallas.v1.turn.requested.{ALPHA}.bench.x.{turn}",
             f"pallas.v1.turn.claim.{ALPHA}.bench.{turn}",
             f"pallas.v1.turn.outcome.{ALPHA}.bench.{turn}",
             bucket_subject(AGENTS, f"{ALPHA}.bench"),

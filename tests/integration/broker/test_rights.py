@@ -323,16 +323,16 @@ def ways_to_another_team(own: str) -> Iterator[str]:
         yield f"$JS.API.CONSUMER.CREATE.{stream.name}.mine.>"
     for verb in ("CREATE", "DURABLE.CREATE", "INFO", "DELETE", "MSG.NEXT", "PAUSE", "RESET"):
         yield f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{BETA}__bench"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{BETA}__bench.pallas.v1.turn.requested.{own}.bench.*"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{own}__bench.pallas.v1.turn.requested.{BETA}.bench.*"
+    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{BETA}__bench.pallas.v1.turn.requested.{own}.bench.*.*"
+    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{own}__bench.pallas.v1.turn.requested.{BETA}.bench.*.*"
     yield f"$JS.API.CONSUMER.CREATE.TURN_LOG.content-expiry.pallas.v1.turn.outcome.{own}.*.*"
     yield "$JS.API.CONSUMER.MSG.NEXT.TURN_LOG.content-expiry"
     yield "$JS.API.CONSUMER.DELETE.TURN_LOG.content-expiry"
     yield f"$JS.ACK.TURN_QUEUE.{BETA}__bench.1.1.1.1.1"
     yield "$JS.ACK.TURN_LOG.content-expiry.1.1.1.1.1"
-    yield TURN_REQUESTED.template.subject(team=BETA, agent="bench", caller=LETTER)
+    yield TURN_REQUESTED.template.subject(team=BETA, agent="bench", caller=LETTER, turn=LETTER)
     if own != FLEET_TEAM:  # the fleet makes the turns that are tasks
-        yield TURN_REQUESTED.template.subject(team=own, agent="bench", caller=LETTER)
+        yield TURN_REQUESTED.template.subject(team=own, agent="bench", caller=LETTER, turn=LETTER)
     yield bucket_subject(AGENTS, f"{BETA}.bench")
 
 
@@ -346,7 +346,7 @@ async def test_every_request_of_an_executor_for_turns_of_another_team_is_denied(
 
 
 async def test_a_worker_can_use_no_consumer_but_those_of_its_agents(guarded: Guarded) -> None:
-    ways = {f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.mine.pallas.v1.turn.requested.{ALPHA}.bench.*"}
+    ways = {f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.mine.pallas.v1.turn.requested.{ALPHA}.bench.*.*"}
     ways |= {f"$JS.API.CONSUMER.DELETE.{stream.name}.mine" for stream in STREAMS}
     async with trying(guarded.access(worker(ALPHA)), WORKER) as trier:
         assert await trier.publish(*ways) == ways

@@ -59,7 +59,7 @@ async def test_turns_of_two_teams_complete_and_nothing_is_denied(alone: Guarded,
                 assert not result.is_error
                 large = await client.call_tool("say", {"text": "x" * 400_000})
                 assert not large.is_error
-        undecodable = TURN_REQUESTED.template.subject(team=ALPHA, agent="bench", caller="x")
+        undecodable = TURN_REQUESTED.template.subject(team=ALPHA, agent="bench", caller="x", turn="x")
         await people.put(undecodable, b"no request")
 
         async def kept() -> bool:

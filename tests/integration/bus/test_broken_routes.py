@@ -3,12 +3,11 @@
 from tests.builders import a_bucket, turn_outcome, turn_requested
 from tests.integration.bus.broken_routes import broken_routes
 from tests.integration.bus.turns import attempt_of, following, read_to_end, summary_of, text
-from tests.waiting import Collected, eventually, soon
+from tests.waiting import eventually, soon
 
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.kv import put, watch
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.followers import publish_left, watch_leaves
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.health import HealthAsked
@@ -17,13 +16,11 @@ from pallas_contracts.turns import Claimed
 
 async def test_messages_lost_on_a_cut_route_are_found_although_no_connection_broke(team: str) -> None:
     ended, waiting, kept = turn_requested(team), turn_requested(team), a_bucket(HealthAsked, owner=GATEWAY)
-    left = Collected[tuple[TurnRef, int]]()
     async with (
         broken_routes(kept) as brokers,
         connect(brokers.lonely, GATEWAY) as gateway,
         connect(brokers.others, GATEWAY) as other,
         watch(gateway, kept, every=1.0) as table,
-        watch_leaves(gateway, lambda ref, at: left.add((ref, at)), lambda: [TurnRef.of(ended)]),
         following(gateway) as feeds,
     ):
         await soon(table.synced.wait())
@@ -35,13 +32,11 @@ async def test_messages_lost_on_a_cut_route_are_found_although_no_connection_bro
         writer.emit(text("word"))
         await writer.conclude(turn_outcome(ended, events=writer.last_event))
         await request_cancel(other, TurnRef.of(waiting), "by an operator")
-        position = await publish_left(other, TurnRef.of(ended))
         await put(other, kept, HealthAsked(team="t", agent="a"), key="k")
         assert len(table) == 0
         await brokers.mend()
 
         assert summary_of(await read_to_end(ends)) == ["word", "completed"]
         assert summary_of([await soon(anext(is_cancelled))]) == ["cancelled: by an operator"]
-        await left.until(lambda leaves: (TurnRef.of(ended), position) in leaves)
         await eventually(lambda: "k" in table)
         assert gateway.breaks == 0

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
@@ -11,6 +12,7 @@ from tests.waiting import PATIENCE, eventually, within
 
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.reads import read
+from pallas_bus.turnlog import writer as writer_module
 from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
 from pallas_bus.turnlog.content.expiry import CONSUMER, expire_content
@@ -24,11 +26,17 @@ POLL_SECONDS = 0.05
 """Seconds between two polls of the tests' gateways."""
 
 
+@pytest.fixture(autouse=True)
+def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content may be kept for less time than workers keep it at least."""
+    monkeypatch.setattr(writer_module, "LEAST_CONTENT_TTL", 0.0)
+
+
 async def ended_turn(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnWriter:
     """An ended turn whose content is kept for `keep` seconds."""
     request = turn_requested(team)
     made = await attempt_of(bus, request)
-    writer = TurnWriter(bus, made.ref, 1, made.fence, content_ttl=keep, turn_timeout=600, kept=request)
+    writer = TurnWriter(bus, made.ref, 1, made.fence, keep=lambda _status: keep, turn_timeout=600, kept=request)
     if early:
         writer.emit(text("hel"))
         writer.emit(await writer.offload(result("x" * OFFLOAD_ABOVE)))

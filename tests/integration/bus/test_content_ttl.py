@@ -12,10 +12,10 @@ from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
 from pallas_bus.turnlog.content.objects import objects_of
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.turnlog.writer import LEAST_CONTENT_TTL, TurnWriter
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
 from pallas_contracts.contract import Stream
-from pallas_contracts.turns import TurnOutcome, TurnRequested
+from pallas_contracts.turns import TurnOutcome, TurnRequested, TurnStatus
 
 AFTER = 120
 LONGEST = 30
@@ -25,7 +25,7 @@ SLACK = 60
 async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
     """An attempt at a turn of at most `LONGEST` seconds whose content is kept for `AFTER`."""
     made = await attempt_of(bus, request)
-    return TurnWriter(bus, made.ref, 1, made.fence, content_ttl=AFTER, turn_timeout=LONGEST, kept=request)
+    return TurnWriter(bus, made.ref, 1, made.fence, keep=lambda _status: AFTER, turn_timeout=LONGEST, kept=request)
 
 
 async def lifetimes(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
@@ -92,3 +92,29 @@ async def test_the_request_is_kept_only_if_asked_for(turns: Declaring, team: str
     await ended(writer, request)
     found = [record async for record in read(bus, TURN_LOG.name, writer.ref.on(KEPT_REQUEST.template))]
     assert [TurnRequested.model_validate_json(record.data) for record in found] == ([request] if kept else [])
+
+
+@pytest.mark.parametrize(("status", "kept"), [("completed", 60), ("failed", 7200), ("input_required", None)])
+async def test_content_is_kept_by_how_the_turn_ends_and_early_content_until_the_outcome_says(
+    turns: Declaring, team: str, status: TurnStatus, kept: int | None
+) -> None:
+    bus, request = await turns(), turn_requested(team)
+    keep: dict[TurnStatus, float] = {"completed": 60.0, "failed": 7200.0, "input_required": 0.0}
+    made = await attempt_of(bus, request)
+    writer = TurnWriter(
+        bus, made.ref, 1, made.fence, keep=lambda status: keep.get(status, AFTER), turn_timeout=LONGEST, kept=request
+    )
+    writer.emit(text("early"))
+    await writer.tool_starting(TOOL)
+    writer.emit(result("done"))
+    outcome = turn_outcome(request, events=writer.last_event, status=status)
+    assert await writer.conclude(outcome)
+    stored = await stored_outcome(bus, writer.ref)
+    assert stored is not None
+    assert stored.content_until is not None
+    assert (stored.content_until - stored.ended_at).total_seconds() == (kept or LEAST_CONTENT_TTL)
+    early, last = await lifetimes(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template))
+    assert early is not None
+    assert 7200 < early <= 7200 + LONGEST + SLACK
+    assert last == (kept or LEAST_CONTENT_TTL)
+    assert await lifetimes(bus, TURN_LOG, writer.ref.on(KEPT_REQUEST.template)) == ([kept] if kept else [])

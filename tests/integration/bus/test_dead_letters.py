@@ -24,7 +24,7 @@ from pallas_bus.turnlog.dead_letters import (
     turn_id_of,
 )
 from pallas_bus.turnlog.queue import Delivery
-from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY, KEPT_FAILED
+from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.turns import DeadLetter, TurnRequested
@@ -36,7 +36,7 @@ BODY = b'{"team": "studio", "arguments": "a secret"}'
 async def gateway(bus: Connecting) -> Bus:
     """A connection, with the stream declared."""
     connection = await bus(GATEWAY)
-    await declare(connection, DEAD_LETTERS, KEPT_FAILED)
+    await declare(connection, DEAD_LETTERS)
     return connection
 
 
@@ -47,12 +47,12 @@ def delivered(bus: Bus, body: bytes = BODY, *, position: int = 7, turn_id: str |
     return Delivery(bus, body, headers, "", 1, 0, subject, position, now)
 
 
-async def kept(bus: Bus, team: str, *, content_seconds: float = 60.0, agent: str = "harper") -> DeadLetter:
+async def kept(bus: Bus, team: str, *, seconds: float = 60.0, agent: str = "harper") -> DeadLetter:
     """A dead letter of a new turn."""
     turn_id = new_turn_id()
     delivery = delivered(bus, turn_id=turn_id)
     letter = dead_letter(delivery, turn_id, team=team, agent=agent, code="undecodable", reason="tool: Field required")
-    assert await keep_letter(bus, letter, delivery, content_seconds=content_seconds) == letter
+    assert await keep_letter(bus, letter, delivery, seconds=seconds) == letter
     return letter
 
 
@@ -77,7 +77,7 @@ async def test_keeping_a_dead_letter_again_does_not_restore_its_forgotten_origin
     letter = await kept(gateway, team)
     delivery = delivered(gateway, turn_id=letter.turn_id)
     assert await forget_original(gateway, letter.letter)
-    assert await keep_letter(gateway, letter, delivery, content_seconds=60.0) is None
+    assert await keep_letter(gateway, letter, delivery, seconds=60.0) is None
     assert await listed(gateway, team) == [(letter.letter, False)]
     assert not await forget_original(gateway, letter.letter)
 
@@ -86,7 +86,7 @@ async def test_a_dead_letter_is_recognised_beyond_the_window_of_duplicates(
     nats_server: NatsServer, bus: Connecting, team: str
 ) -> None:
     own = await bus(GATEWAY, url=nats_server.url)
-    await declare(own, replace(DEAD_LETTERS, duplicate_window=0.1), KEPT_FAILED)
+    await declare(own, replace(DEAD_LETTERS, duplicate_window=0.1))
     letter = await kept(own, team)
     await forget_original(own, letter.letter)
     probe = DEAD_LETTER.template.subject(team="probe", agent="probe", letter="probe")
@@ -95,7 +95,7 @@ async def test_a_dead_letter_is_recognised_beyond_the_window_of_duplicates(
         return not (await own.put(probe, b"{}", {"Nats-Msg-Id": f"dead.letter:{letter.letter}"})).duplicate
 
     await until(window_is_over)
-    assert await keep_letter(own, letter, delivered(own), content_seconds=60.0) is None
+    assert await keep_letter(own, letter, delivered(own), seconds=60.0) is None
     assert await listed(own, team) == [(letter.letter, False)]
 
 
@@ -107,7 +107,7 @@ async def test_dead_letters_are_listed_by_team_and_agent_oldest_first(gateway: B
 
 
 async def test_an_original_expires_and_its_dead_letter_stays(gateway: Bus, team: str) -> None:
-    letter = await kept(gateway, team, content_seconds=0.0)
+    letter = await kept(gateway, team, seconds=0.0)
 
     async def expired() -> bool:
         return await listed(gateway, team) == [(letter.letter, False)]
@@ -128,7 +128,7 @@ async def test_a_message_too_large_to_keep_becomes_a_dead_letter_that_says_so(ga
     delivery = delivered(gateway, b"x" * gateway.max_payload, turn_id=new_turn_id())
     turn_id = turn_id_of(delivery)
     letter = dead_letter(delivery, turn_id, team=team, agent="harper", code="undecodable", reason="no JSON")
-    stored = await keep_letter(gateway, letter, delivery, content_seconds=60.0)
+    stored = await keep_letter(gateway, letter, delivery, seconds=60.0)
     assert stored is not None
     assert stored.reason == "no JSON; its message is too large to be kept"
     assert await read_letter(gateway, letter.letter) == (stored, None)

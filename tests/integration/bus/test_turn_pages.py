@@ -51,7 +51,7 @@ class Log:
         """The turn, ended and out of its queue. Returns its id."""
         writer = writer or await self.claimed(request)
         await writer.conclude(turn_outcome(request, attempt=writer.attempt))
-        where = f"pallas.v1.turn.requested.{request.team}.{request.agent}.{request.principal.token}"
+        where = f"pallas.v1.turn.requested.{request.team}.{request.agent}.*.{request.turn_id}"
         await self.bus.api(f"STREAM.PURGE.{TURN_QUEUE.name}", {"filter": where})
         return request.turn_id
 

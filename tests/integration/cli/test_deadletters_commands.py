@@ -62,7 +62,7 @@ async def undecodable(lab: Lab, body: bytes = BODY) -> str:
     """Make a dead letter of an unreadable message. Returns its name."""
     ref = TurnRef(lab.team, "bench", new_turn_id())
     feed = lab.feeds.open(ref)
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody", turn=ref.turn_id)
     await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
     [_, *_, outcome] = [message async for message in feed]
     assert isinstance(outcome, TurnOutcome)
@@ -93,7 +93,7 @@ async def test_the_list_has_the_turn_the_reason_and_whether_the_original_is_kept
         (first, first, False),
         (second, second, True),
     ]
-    assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original", "sealed"}
+    assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original"}
     await show_letters(lab.bus, team=lab.team, agent=None, since="1h", as_json=False)
     head, *lines = printed().splitlines()
     assert head.split() == ["letter", "agent", "turn", "code", "when", "original", "reason"]

@@ -70,18 +70,24 @@ async def psql(server: EmbeddedPostgres, statement: str) -> str:
     return output.decode().strip()
 
 
-async def test_nats_keeps_its_streams_after_a_restart(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path / "a 'quoted' folder", Seeds(tmp_path / "seeds"), free_port(), free_port())
+async def test_nats_keeps_its_streams_after_a_restart_and_what_is_in_them_is_encrypted_on_its_disk(
+    tmp_path: Path,
+) -> None:
+    seeds, folder = Seeds(tmp_path / "seeds"), tmp_path / "a 'quoted' folder"
+    server = EmbeddedNats(folder, seeds, "1e5" + "k" * 61, free_port(), free_port())
     async with running(server, tmp_path / "log"), connect(user_of(server, LIFECYCLE), LIFECYCLE) as bus:
         await declare(bus, CHANGES)
-        await bus.put(LIFECYCLE_CHANGED.template.subject(kind="team", action="provisioned"), b"kept")
+        await bus.put(LIFECYCLE_CHANGED.template.subject(kind="team", action="provisioned"), b"in confidence")
         assert bus.max_payload == 8 * 1024 * 1024
     async with running(server, tmp_path / "log"), connect(user_of(server, CLI), CLI) as bus:
         assert (await bus.api(f"STREAM.INFO.{CHANGES.name}", {}))["state"]["messages"] == 1
+    stored = [path.read_bytes() for path in (folder / "store").rglob("*.blk")]
+    assert stored
+    assert not any(b"in confidence" in content for content in stored)
 
 
 async def test_nats_accepts_only_the_services_of_its_stack(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), free_port(), free_port())
+    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), "k" * 64, free_port(), free_port())
     async with running(server, tmp_path / "log"):
         for service in SPEAKERS:
             async with connect(user_of(server, service), service) as bus:
@@ -92,7 +98,7 @@ async def test_nats_accepts_only_the_services_of_its_stack(tmp_path: Path) -> No
 
 
 async def test_a_command_connects_as_the_user_of_the_stack_in_its_data_folder(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "secrets" / "nats"), free_port(), free_port())
+    server = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "secrets" / "nats"), "k" * 64, free_port(), free_port())
     async with running(server, tmp_path / "log"):
         for thing in (AGENTS, HEALTH, WORKERS):
             async with connect(user_of(server, thing.owner), thing.owner) as bus:
@@ -124,7 +130,7 @@ def user_of(server: EmbeddedNats, service: str) -> Access:
 async def test_nats_listens_on_loopback_only(tmp_path: Path) -> None:
     import psutil
 
-    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), free_port(), free_port())
+    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), "k" * 64, free_port(), free_port())
     async with running(server, tmp_path / "log") as started:
         addresses = {it.laddr.ip for it in psutil.Process(started.pid).net_connections() if it.status == "LISTEN"}
     assert addresses == {"127.0.0.1"}

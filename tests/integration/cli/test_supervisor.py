@@ -288,7 +288,7 @@ async def test_a_broker_that_could_not_write_to_its_disk_is_not_ready_and_is_sta
     """The disk is full for a moment: files of this process cannot grow, and what failed once fails for good."""
     monkeypatch.setattr(supervisor_module, "BROKEN_EVERY", 2.0)
     monkeypatch.setattr(leaders_module, "WRITE_EVERY", 1)
-    nats = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), free_port(), free_port())
+    nats = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, free_port(), free_port())
     async with started(tmp_path, ProcessSpec("nats", 1, 1, nats.launch)) as watched:
         access = Access(nats.url, SecretStr(nats.seeds.kept(GATEWAY)))
         async with connect(access, GATEWAY, timeout=2) as bus:

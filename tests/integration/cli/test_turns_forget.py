@@ -27,7 +27,6 @@ from pallas_contracts.catalog import (
     DEAD_LETTERS,
     DEAD_ORIGINAL,
     GATEWAY,
-    KEPT_FAILED,
     KEPT_REQUEST,
     TURN_LOG,
     TURN_OBJECTS,
@@ -44,7 +43,7 @@ MARK = "what was said in confidence "
 @pytest.fixture
 async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
     connection = await bus(GATEWAY, url=nats_server.url)
-    await declare(connection, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, TURN_OBJECTS, KEPT_FAILED)
+    await declare(connection, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, TURN_OBJECTS)
     return connection
 
 

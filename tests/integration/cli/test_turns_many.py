@@ -16,7 +16,6 @@ from tests.conftest import Connecting
 from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.history.contents import sealed_request
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turn_list import TurnFilter, find_turns
 from pallas_bus.history.turns import TurnHistory
@@ -27,14 +26,11 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim
 from pallas_bus.turnlog.content.claim_checks import offload_request
 from pallas_bus.turnlog.content.removal import remove_content
-from pallas_bus.turnlog.content.sealed import REQUEST, new_open_key, sealed_turns
-from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import replay_many as engine
 from pallas_calls import replay_room
 from pallas_cli.deadletters.retry import retry_one_letter
-from pallas_cli.keep_key import find_keep_key, kept_seal_key
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import show_turns
 from pallas_cli.turns.many import cancel_many, forget_many
@@ -45,14 +41,13 @@ from pallas_contracts.agents import Allow
 from pallas_contracts.catalog import (
     AGENTS,
     BUCKETS,
+    DEAD_LETTERS,
+    DEAD_ORIGINAL,
     GATEWAY,
-    KEPT_FAILED,
-    SEALED_PART,
+    KEPT_REQUEST,
     STREAMS,
     TURN_LOG,
     TURN_OUTCOME,
-    TURN_REQUESTED,
-    WORKERS,
 )
 from pallas_contracts.ids import new_turn_id, replay_id
 from pallas_contracts.message import utc_now
@@ -60,7 +55,7 @@ from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 ANN = Principal(type="user", id="ann")
 LARGE = "long " * 100_000
-KEEP = "keep_failed: 1h"
+KEEP = "keep: {failed: 1h}"
 PALLAS = str(Path(sys.executable).parent / "pallas")
 
 
@@ -98,9 +93,9 @@ class Stage:
         """The selection of these options, and of the stage's team."""
         return selection_of((), {"team": self.team, **options}, data=self.data)
 
-    def wish(self, *, rate: float = 500, yes: bool = True, detach: bool = False, data: Path | None = None) -> Wish:
+    def wish(self, *, rate: float = 500, yes: bool = True, detach: bool = False) -> Wish:
         """The options of `pallas turns replay --json`."""
-        return Wish(rate, None, detach=detach, confirmed=yes, as_json=True, data=data or self.data)
+        return Wish(rate, None, detach=detach, confirmed=yes, as_json=True)
 
     async def replay(self, selection: Selection | None = None, **wish: Any) -> dict[str, Any]:
         """Run `pallas turns replay --json`. Returns its document."""
@@ -132,7 +127,7 @@ async def stage(
     await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
     folder = a_lab(tmp_path / "lab", team, lambda text: text.replace("version: 1.0.0", KEEP))
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(a_worker(nats_url, folder, keep_public_key=kept_seal_key(tmp_path)))
+        await stack.enter_async_context(a_worker(nats_url, folder))
         yield Stage(gateway, team, tmp_path, capsys)
 
 
@@ -243,57 +238,21 @@ async def test_replays_wait_while_the_queue_of_their_agent_is_full(
     assert waited == [9, 1, 0, 0, 0]
 
 
-async def test_a_failed_turn_can_be_replayed_from_its_sealed_request_after_its_content_has_expired(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PALLAS_KEEP_KEY", raising=False)
-    failed, [completed] = [*await stage.turns(1), *await stage.turns(1, text=LARGE)], await stage.turns(1, "say")
-    for each in (*failed, completed):
-        await remove_content(stage.bus, TurnRef.of(each))
-    assert await sealed_turns(stage.bus, team=stage.team) == {each.turn_id for each in failed}
-    error, preview = await stage.refused(named(failed), data=tmp_path / "elsewhere")
-    assert "PALLAS_KEEP_KEY" in error
-    assert "2 requests are sealed" in preview
-    document = await stage.replay(named([*failed, completed]))
-    assert (document["left_out"], document["refused"]) == ({"content_expired": 1}, {})
+async def test_what_failed_turns_were_asked_is_kept_as_long_as_their_agent_says(stage: Stage) -> None:
+    failed, completed = [*await stage.turns(1), *await stage.turns(1, text=LARGE)], await stage.turns(1, "say")
+    for turns, kept in ((failed, "3600s"), (completed, "900s")):
+        for each in turns:
+            [record] = await read_last(stage.bus, TURN_LOG.name, TurnRef.of(each).on(KEPT_REQUEST.template))
+            assert await ttl_of(stage.bus, TURN_LOG.name, record.seq) == kept
+    document = await stage.replay(named(failed))
+    assert (document["left_out"], document["refused"]) == ({}, {})
     assert {each["code"] for each in document["replays"]} == {"internal"}
-    await forget_many(stage.bus, named(failed), confirmed=True, as_json=True)
-    assert await sealed_turns(stage.bus, team=stage.team) == {replay_id(each.turn_id) for each in failed}
 
 
-async def test_what_was_sealed_for_another_turn_or_key_is_refused(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = await stage.turns(2)
-    for each in (first, second):
-        await remove_content(stage.bus, TurnRef.of(each))
-    key, ids = find_keep_key(stage.data), {"team": stage.team, "agent": "bench", "name": REQUEST, "part": "0"}
-    [box] = await read_last(stage.bus, KEPT_FAILED.name, SEALED_PART.template.subject(turn=first.turn_id, **ids))
-    await stage.bus.put(SEALED_PART.template.subject(turn=second.turn_id, **ids), box.data)
-    assert b"give_up" not in box.data
-    document = await stage.replay(named([second]))
-    assert "content_damaged" in document["refused"][second.turn_id]
-    assert await sealed_request(stage.bus, TurnRef.of(first), key) is not None
-    monkeypatch.setenv("PALLAS_KEEP_KEY", new_open_key())
-    document = await stage.replay(named([first]))
-    assert "content_damaged" in document["refused"][first.turn_id]
-
-
-async def test_an_agent_whose_worker_cannot_seal_is_degraded_and_keeps_nothing(
-    stage: Stage, nats_url: str, tmp_path: Path
-) -> None:
-    folder = a_lab(tmp_path / "other", other := f"{stage.team}x", lambda text: text.replace("version: 1.0.0", KEEP))
-    async with a_worker(nats_url, folder) as worker:
-
-        async def reported() -> bool:
-            presence = await kv.get(stage.bus, WORKERS, worker=worker.bus.instance)
-            return presence is not None and f"{other}.bench" in presence.troubles
-
-        await until(reported)
-        failed = turn_requested(other, "bench", tool="give_up")
-        await submit(stage.bus, failed)
-        await stage.ended([failed])
-        assert await sealed_turns(stage.bus, team=other) == set()
+async def ttl_of(bus: Bus, stream: str, position: int) -> str | None:
+    """For how long the broker keeps a message."""
+    found = await bus.request(f"$JS.API.DIRECT.GET.{stream}", json.dumps({"seq": position}).encode())
+    return (found.headers or {}).get("Nats-TTL")
 
 
 async def test_the_command_previews_and_does_nothing_without_a_terminal(stage: Stage, nats_url: str) -> None:
@@ -309,38 +268,22 @@ async def test_the_command_previews_and_does_nothing_without_a_terminal(stage: S
     assert await stage.replays(failed) == {}
 
 
-async def test_a_dead_letter_is_retried_from_what_is_sealed_and_not_beside_its_replay(stage: Stage) -> None:
+async def test_a_dead_letter_is_kept_as_a_failed_turn_and_not_retried_beside_its_replay(stage: Stage) -> None:
     letters = [stage.request("say", "sure"), stage.request("say", "sure")]
     for each in letters:
         await claim(stage.bus, TurnRef.of(each), Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
         await submit(stage.bus, each)
     await stage.ended(letters)
-    for each in letters:
-        await remove_content(stage.bus, TurnRef.of(each))
-        await forget_original(stage.bus, each.turn_id)
-    key, (first, second) = find_keep_key(stage.data), letters
-    with pytest.raises(Refused, match="content_expired"):
-        await retry_one_letter(stage.bus, first.turn_id, as_json=True)
-    await retry_one_letter(stage.bus, first.turn_id, as_json=True, key=key)
+    first, second = letters
+    original = DEAD_ORIGINAL.template.filter(letter=first.turn_id)
+    [record] = await read_last(stage.bus, DEAD_LETTERS.name, original)
+    assert await ttl_of(stage.bus, DEAD_LETTERS.name, record.seq) == "3600s"
+    await retry_one_letter(stage.bus, first.turn_id, as_json=True)
     await stage.replay(named([second]))
-    await retry_one_letter(stage.bus, second.turn_id, as_json=True, key=key)
+    await retry_one_letter(stage.bus, second.turn_id, as_json=True)
     assert {turn.turn_id for turn in await stage.all_turns()} == {
         name for each in letters for name in (each.turn_id, replay_id(each.turn_id))
     }
-
-
-async def test_an_undecodable_message_is_sealed_as_it_was(stage: Stage) -> None:
-    ref = TurnRef(stage.team, "bench", new_turn_id())
-    subject = TURN_REQUESTED.template.subject(team=stage.team, agent="bench", caller="somebody")
-    await stage.bus.put(subject, b'{"arguments": "a secret"}', {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
-
-    async def over() -> bool:
-        return bool(await read_last(stage.bus, TURN_LOG.name, ref.on(TURN_OUTCOME.template)))
-
-    await until(over)
-    await forget_original(stage.bus, ref.turn_id)
-    with pytest.raises(Refused, match="undecodable: turn_id: Field required"):
-        await retry_one_letter(stage.bus, ref.turn_id, as_json=True, key=find_keep_key(stage.data))
 
 
 async def test_turns_that_wait_and_run_are_cancelled_by_a_filter(stage: Stage, tmp_path: Path) -> None:

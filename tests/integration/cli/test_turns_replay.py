@@ -301,5 +301,5 @@ async def test_a_replay_of_an_agent_without_workers_reports_it_and_is_withdrawn_
     process.send_signal(signal.SIGINT)
     await soon(process.communicate())
     assert process.returncode == 130
-    waiting = [it async for it in read(stage.bus, "TURN_QUEUE", f"pallas.v1.turn.requested.{stage.lab}.alone.*")]
+    waiting = [it async for it in read(stage.bus, "TURN_QUEUE", f"pallas.v1.turn.requested.{stage.lab}.alone.*.*")]
     assert waiting == []

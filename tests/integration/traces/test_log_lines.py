@@ -22,7 +22,7 @@ from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.otlp import collecting
 
-TEAM, KEY, GRACE = "logged", "pallas/idempotency-key", 0.2
+TEAM, KEY = "logged", "pallas/idempotency-key"
 
 FACTS = ("trace", "turn", "team", "agent")
 
@@ -77,11 +77,7 @@ class LoggingServices:
 @pytest.fixture
 async def services(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[LoggingServices]:
     """The running services, without workers."""
-
-    def edit(text: str) -> str:
-        return text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n")
-
-    a_lab(tmp_path / TEAM, TEAM, edit)
+    a_lab(tmp_path / TEAM, TEAM)
     async with AsyncExitStack() as stack:
         collector = await stack.enter_async_context(collecting())
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=30, trust_env=False))
@@ -106,7 +102,7 @@ async def waiting(services: LoggingServices, file: str, agent: str = "bench", **
 
 
 async def leave_and_cancel(services: LoggingServices) -> None:
-    """Disconnect from a running turn, a waiting one, and one with a key."""
+    """Disconnect from a running turn, a waiting one, and one with a key, which is then cancelled by it."""
     async with waiting(services, "left"):
         pass
     await services.until_logged("cancel requested", 1)
@@ -116,7 +112,9 @@ async def leave_and_cancel(services: LoggingServices) -> None:
         await services.until_logged("withdrawn")
     async with waiting(services, "keyed", **{KEY: "k"}):
         pass
-    await services.until_logged("cancelled: all callers left")
+    cancel = {"name": "wait", "_meta": {KEY: "k", "pallas/cancel": True}}
+    await wire.answers(services.http, services.url(), wire.modern("tools/call", cancel))
+    await services.until_logged("cancel requested", 3)
 
 
 async def cancel_by_notification(services: LoggingServices) -> None:
@@ -175,7 +173,6 @@ async def test_every_log_line_of_a_turn_names_its_trace_team_and_agent(services:
         "function crashed",
         "cancel requested",
         "withdrawn",
-        "cancelled: all callers left",
         "stream resumed",
         "worker lost; its turn is redelivered",
     } <= {line["event"] for line in about}

@@ -23,7 +23,6 @@ from pallas_executor.agent_runtime import (
     Turn,
 )
 from pallas_executor.dead_letters import DeadLetters
-from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import make_metrics
 from pallas_executor.running import Running
 from pallas_executor.take_turn import TakeTurn
@@ -113,10 +112,8 @@ class ScriptedWorker:
         self.runtime = Scripted()
         hosted = HostedAgent(definition, self.runtime)
         metrics = make_metrics(CollectorRegistry())
-        letters = DeadLetters(bus, 900.0, metrics)
-        self.taking = TakeTurn(
-            bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics, KeepFailed(bus, None)
-        )
+        letters = DeadLetters(bus, metrics)
+        self.taking = TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics)
 
     async def take(self, delivery: Delivery) -> tuple[asyncio.Task[None], Attempt | None]:
         """Take a delivered turn until it runs, or is over here. Returns its task and, when it runs, the attempt."""

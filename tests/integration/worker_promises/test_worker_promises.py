@@ -92,8 +92,8 @@ async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue
     first = await turn.outcome()
     await until_queue_empty(stage.bus, kind)
     # Sent without a message id, like a second delivery whose ack was lost.
-    subject = TURN_REQUESTED.template.subject(team=TEAM, agent=kind, caller="somebody")
-    await stage.bus.put(subject, turn.request.model_dump_json().encode())
+    ids = {"team": TEAM, "agent": kind, "caller": "somebody", "turn": turn.request.turn_id}
+    await stage.bus.put(TURN_REQUESTED.template.subject(**ids), turn.request.model_dump_json().encode())
     await until_queue_empty(stage.bus, kind)
     assert await stored_outcome(stage.bus, turn.ref) == first
     assert stage.bench.effects[f"{kind} again"] == 1
@@ -237,8 +237,9 @@ async def test_max_concurrency_holds_over_all_workers(stage: Stage, kind: str) -
 
 async def test_a_message_that_cannot_be_read_ends_its_turn_and_the_next_one_runs(stage: Stage, kind: str) -> None:
     turn = stage.follow(stage.request(kind))
-    subject = TURN_REQUESTED.template.subject(team=TEAM, agent=kind, caller="somebody")
-    await stage.bus.put(subject, b'{"team": 7}', {"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{turn.request.turn_id}"})
+    ids = {"team": TEAM, "agent": kind, "caller": "somebody", "turn": turn.request.turn_id}
+    identified = {"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{turn.request.turn_id}"}
+    await stage.bus.put(TURN_REQUESTED.template.subject(**ids), b'{"team": 7}', identified)
     assert (await turn.outcome()).code == "undecodable"
     assert (await (await stage.ask(kind, ("effect", {"key": "next"}))).outcome()).status == "completed"
 

@@ -35,7 +35,6 @@ LARGEST: dict[str, Any] = {
     "servers": [f"s{number}" for number in range(MANY)],
     "turn_timeout": MOST_SECONDS,
     "queue_timeout": MOST_SECONDS,
-    "grace": MOST_SECONDS,
     "max_concurrency": MOST_COUNT,
     "max_queued": MOST_COUNT,
     "max_attempts": MOST_COUNT,

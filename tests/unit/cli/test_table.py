@@ -31,7 +31,7 @@ PLAN = Plan(
     TEAMS,
     demo=True,
     gateway_ports=(40020, 40021),
-    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), 40030, 40031),
+    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), "k" * 64, 40030, 40031),
 )
 REDIS, POSTGRES = "redis://u:pw@cache:6379", "postgresql://u:pw@db:5432/any?sslmode=require"
 ACCOUNTS = Accounts("admin", "daedalus", "key", "sealing")
@@ -130,12 +130,11 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
     secrets |= {"CONSTELLATION_API_KEYS", "FERNET_KEY", "SECRET_KEY", "TEAMS_PASSWORD", "AGENT_TOKEN", "CODER_TOKEN"}
-    secrets |= {"KEEP_KEY"}
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")
     servers = {
-        "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031),
+        "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, 40030, 40031),
         "redis": EmbeddedRedis(tmp_path / "redis", "word", 40032),
     }
     specs = all_specs(replace(PLAN, data=tmp_path, **servers))
@@ -161,7 +160,7 @@ async def test_a_coder_elsewhere_gets_the_token_of_the_environment_and_there_is_
 ) -> None:
     monkeypatch.setenv("PALLAS_CODER_TOKEN_FILE", "/a/token")
     plan = replace(PLAN, data=tmp_path, external=External(coder="https://coder.example"))
-    plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031))
+    plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, 40030, 40031))
     specs = {spec.name: spec for spec in all_specs(plan)}
     assert "coder" not in specs
     env = (await specs["fleet"].prepare()).env

@@ -45,8 +45,7 @@ FULL = """
         max_attempts: 1
         max_rate: 20
         max_rate_per_caller: 0.5
-        grace: 12.5
-        keep_failed: 12h
+        keep: {failed: 12h}
         retry: safe
         tools: {argos/write: {retry: unsafe}}
         allow: {types: [turn], teams: [0193F2A1-8c1b-7b62-9d3e-1f0a5b6c7d8e], tokens: []}
@@ -102,9 +101,8 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
         max_attempts=1,
         max_rate=20,
         max_rate_per_caller=0.5,
-        grace=12.5,
         budget=BUDGET,
-        keep_failed=43_200,
+        keep={"failed": 43_200},
     )
     plain = team.agents["plain"]
     assert plain.on_unknown_tool_outcome == "tell_model"
@@ -209,12 +207,20 @@ OFFLINE_WITH_EMPTY_SECTIONS = "default_model: offline\nopenai:\nmcp:\n  servers:
 
 
 @pytest.mark.parametrize(
-    ("team", "agent", "seconds"),
-    [("", "", None), ("7d", "", 604_800), ("7d", "90m", 5400), ("7d", "0", 0), ("", "1.5h", 5400), ("", "30", 30)],
+    ("team", "agent", "failed", "completed"),
+    [
+        ("", "", None, None),
+        ("7d", "", 604_800, 604_800),
+        ("7d", "90m", 5400, 5400),
+        ("7d", "0", 0, 0),
+        ("", "{failed: 1.5h, completed: 30}", 5400, 30),
+        ("7d", "{failed: 1d}", 86_400, None),
+    ],
 )
-def test_an_agent_keeps_what_failed_turns_were_asked_as_long_as_its_team_unless_it_says_otherwise(
-    tmp_path: Path, team: str, agent: str, seconds: float | None
+def test_an_agent_keeps_content_as_long_as_its_team_unless_it_says_otherwise(
+    tmp_path: Path, team: str, agent: str, failed: float | None, completed: float | None
 ) -> None:
-    of_team, of_agent = (f"keep_failed: {span}" if span else "" for span in (team, agent))
+    of_team, of_agent = (f"keep: {spans}" if spans else "" for spans in (team, agent))
     folder = write_team(tmp_path, f"{of_team}\nagents: {{a: {{model: offline, {of_agent}}}}}")
-    assert load(folder).agents["a"].limits.keep_failed == seconds
+    keep = load(folder).agents["a"].limits.keep
+    assert (keep.get("failed"), keep.get("completed")) == (failed, completed)

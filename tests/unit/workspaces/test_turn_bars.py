@@ -22,7 +22,6 @@ from pallas_contracts.turns import (
     Result,
     ToolFailed,
     ToolStarted,
-    TurnJoined,
 )
 from workspaces.answers import Bar
 from workspaces.turns.bars import LONGEST_WORDS, bars_of
@@ -115,16 +114,13 @@ def test_a_call_of_an_agent_of_the_platform_leads_to_its_turn() -> None:
     assert (bar.what, bar.turn_id) == ("demo/research/search", child_id(turn.turn_id, "3.1"))
 
 
-def test_a_failed_tool_a_cancel_and_a_join_are_bars() -> None:
+def test_a_failed_tool_and_a_cancel_are_bars() -> None:
     failed = ToolFailed(call="1", server="argos", tool="search", duration_ms=100, code="tool_error")
     turn = a_turn((0.1, [(0.2, tool("1")), (0.3, failed)]), ends=None)
     turn.cancel = CancelRequested(reason="enough", at=BEGAN + timedelta(seconds=0.4))
-    ids = {"turn_id": turn.turn_id, "team": turn.team, "agent": turn.agent}
-    turn.joins.append(TurnJoined(**ids, gateway="g1", at=BEGAN + timedelta(seconds=0.2)))
     found = {bar.kind: bar for bar in bars(turn)}
     assert (found["tool"].failed, found["tool"].note) == (True, "failed (tool_error)")
     assert (found["cancel"].what, found["cancel"].after_ms) == ("cancel: enough", 400.0)
-    assert found["joined"].parent is None
 
 
 def test_the_message_of_a_fault_is_shown_without_the_content() -> None:

@@ -1,14 +1,15 @@
 """Writes the configuration of a broker into a folder. Existing seeds and certificates are not changed."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_cli.broker_config.text import tls_text, users_text
 from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
-from pallas_cli.private_files import PRIVATE
+from pallas_cli.private_files import PRIVATE, kept
 
-USERS, TLS = "users.conf", "tls.conf"
+USERS, TLS, STORE = "users.conf", "tls.conf", "store.conf"
 """The files that the broker's own configuration includes."""
 
 READABLE = 0o444
@@ -17,7 +18,7 @@ READABLE = 0o444
 
 @dataclass(frozen=True, slots=True)
 class BrokerFolder:
-    """The folder with `users.conf`, `secrets/nats/USER.seed`, and for TLS `tls.conf` and `tls/`."""
+    """The folder with `users.conf`, `secrets/nats/USER.seed`, for TLS `tls.conf` and `tls/`, and `store.conf`."""
 
     folder: Path
     containers: bool = False
@@ -31,11 +32,11 @@ class BrokerFolder:
     def _mode(self) -> int:
         return READABLE if self.containers else PRIVATE
 
-    def write_users(self, workers: Sequence[WorkerTeams], *, shards: int = 1) -> list[str]:
-        """Write the users for so many shards of the log, and missing seeds. Returns the names of the users."""
+    def write_users(self, workers: Sequence[WorkerTeams]) -> list[str]:
+        """Write the users, and missing seeds. Returns the names of the users."""
         users = broker_users(workers)
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / USERS).write_text(users_text(users, self.seeds, shards=shards), "utf-8")
+        (self.folder / USERS).write_text(users_text(users, self.seeds), "utf-8")
         return [*(user.name for user in users), SYSTEM]
 
     def write_tls(self, hosts: Sequence[str], *, seen_at: Path | None = None) -> None:
@@ -46,3 +47,7 @@ class BrokerFolder:
         make_certificate(folder, hosts, mode=self._mode)
         seen = seen_at or folder.absolute()
         (self.folder / TLS).write_text(tls_text(seen / CERTIFICATE, seen / KEY), "utf-8")
+
+    def write_store_key(self) -> None:
+        """Write the key with which the broker encrypts its store, unless it exists. Without it the store is lost."""
+        kept(self.folder / STORE, lambda: f'cipher: aes\nkey: "{secrets.token_hex(32)}"\n', self._mode)

@@ -41,9 +41,6 @@ def config(
         bool,
         typer.Option("--containers", help="Write secrets for containers: files with mode 0444 in a private folder."),
     ] = False,
-    log_shards: Annotated[
-        int, typer.Option(envvar="PALLAS_LOG_SHARDS", min=1, max=64, help="Shards of the log that the users may use.")
-    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
@@ -52,7 +49,7 @@ def config(
 
     groups = [[Path(folder) for folder in group.split(os.pathsep) if folder] for group in teams or ()]
     folder = BrokerFolder(out, containers)
-    users = folder.write_users(read_workers(groups, os.environ), shards=log_shards)
+    users = folder.write_users(read_workers(groups, os.environ))
     seeds = {name: str(folder.seeds.path(name)) for name in users}
     print(json.dumps({"seeds": seeds}, indent=2) if as_json else "\n".join(seeds.values()))
     if tls:
@@ -95,7 +92,7 @@ def status(
     from pallas_cli.brokers.status import show_status
 
     access = system_access(find_address(nats, data, "nats"), data, system_seed)
-    run_as(access, partial(show_status, as_json=as_json), log=False)
+    run_as(access, partial(show_status, as_json=as_json))
 
 
 @app.command("step-down")

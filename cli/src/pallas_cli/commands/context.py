@@ -44,7 +44,6 @@ def add(
     nats_ca_file: Annotated[Path | None, _file("the certificate of the authority that the broker's is from")] = None,
     postgres_url_file: Annotated[Path | None, _file("the address of the Postgres server, for backups")] = None,
     log_key_file: Annotated[Path | None, _file("the platform's log key")] = None,
-    keep_key_file: Annotated[Path | None, _file("the key that opens what failed turns were asked")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a context of this name.")] = False,
     use_it: Annotated[bool, typer.Option("--use", help="Use it from now on.")] = False,
     as_json: AsJson = False,
@@ -69,7 +68,6 @@ def add(
         "nats_ca_file": nats_ca_file,
         "postgres_url_file": postgres_url_file,
         "log_key_file": log_key_file,
-        "keep_key_file": keep_key_file,
     }
     add_context(name, given, replace=replace, use=use_it, as_json=as_json)
 

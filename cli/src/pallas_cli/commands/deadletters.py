@@ -74,16 +74,14 @@ def retry(
 ) -> None:
     """Submit the original as a new turn; remove the dead letter. Exit code 1 if a retry failed."""
     from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
-    from pallas_cli.keep_key import keep_key_if_any
     from pallas_cli.refused import WrongUsage
 
     if every == (letter is not None):
         raise WrongUsage("name one LETTER, or pass --all")
-    options = {"as_json": as_json, "key": keep_key_if_any(data)}
     if letter is not None:
-        run_on(nats, data, partial(retry_one_letter, name=letter, **options))
+        run_on(nats, data, partial(retry_one_letter, name=letter, as_json=as_json))
     else:
-        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, **options))
+        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, as_json=as_json))
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """`pallas turns`: turns, read from the turn log."""
 
-import json
 from functools import partial
 from typing import Annotated
 
@@ -24,7 +23,6 @@ from pallas_cli.completing import complete_turn
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.moments import is_moment
 from pallas_cli.paging import After
-from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
@@ -187,15 +185,6 @@ def tail(
 
 
 app.command()(replay)
-
-
-@app.command("keep-key")
-def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Print the public key that seals requests of failed turns. Makes the pair of keys unless it exists."""
-    from pallas_cli.keep_key import kept_seal_key
-
-    public = kept_seal_key(data)
-    print_plain(json.dumps({"public_key": public}) if as_json else public)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,11 +64,11 @@ def replay(
     check_model(model)
     on = partial(run_on, nats, data, doing=None)
     if single:
-        _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
+        _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, as_json=as_json)
     elif compare:
         raise WrongUsage("--compare is for one turn")
     else:
-        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
+        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json)
         on(partial(replay_many, selection=selection, wish=wish))
 
 
@@ -81,15 +80,12 @@ def _replay_one(
     *,
     compare: bool,
     yes: bool,
-    data: Path,
     as_json: bool,
 ) -> None:
-    from pallas_cli.keep_key import keep_key_if_any
     from pallas_cli.turns.replay import replay_turn
     from pallas_cli.turns.replay_plan import Unconfirmed
 
-    key = keep_key_if_any(data)
-    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json, key=key)
+    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
     try:
         on(partial(again, confirmed=yes))
     except Unconfirmed as question:

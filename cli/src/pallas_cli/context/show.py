@@ -20,7 +20,6 @@ _SECRETS = {
     "nats system seed": ("PALLAS_NATS_SYSTEM_SEED", "nats_system_seed_file", "nats/system.seed"),
     "nats ca": ("PALLAS_NATS_CA", "nats_ca_file", None),
     "log key": ("PALLAS_LOG_KEY", "log_key_file", "log-key"),
-    "keep key": ("PALLAS_KEEP_KEY", "keep_key_file", "keep-key"),
     "postgres": ("PALLAS_POSTGRES_URL", "postgres_url_file", None),
 }
 """Of each secret: its variable, its setting in a context, and its file below `secrets` of a data folder."""

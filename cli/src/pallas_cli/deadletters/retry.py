@@ -8,17 +8,13 @@ import hashlib
 import json
 from typing import Any
 
-from pallas_bus.history.contents import sealed_request
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
-from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.dead_letters import drop_letter, request_of, sealed_original
-from pallas_bus.turnlog.places import place_shared
+from pallas_bus.turnlog.dead_letters import drop_letter, request_of
 from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.deadletters.view import letter_of, letters_of, none_found
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
@@ -30,23 +26,21 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
 
 
-async def retry_one_letter(bus: Bus, name: str, *, as_json: bool, key: OpenKey | None = None) -> None:
-    """Submit a letter's turn again and print the id of the new one. `key` opens what is sealed.
+async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
+    """Submit a letter's turn again and print the id of the new one.
 
     Raises:
         Refused: the letter does not exist or cannot be retried.
     """
-    turn_id = await _retry(bus, name, key)
+    turn_id = await _retry(bus, name)
     if as_json:
         print(json.dumps({"letter": name, "turn": turn_id}))
     else:
         print_plain(f"Retried {name} as turn {turn_id}.")
 
 
-async def retry_every_letter(
-    bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool, key: OpenKey | None = None
-) -> None:
-    """Retry all letters that match, oldest first, and print the result of each. `key` opens what is sealed.
+async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
+    """Retry all letters that match, oldest first, and print the result of each.
 
     Raises:
         Refused: some could not be retried; the others were.
@@ -55,7 +49,7 @@ async def retry_every_letter(
     for kept in await letters_of(bus, team=team, agent=agent, since=since):
         row: dict[str, Any] = {"letter": kept.letter.letter, "turn": None, "refused": None}
         try:
-            row["turn"] = await _retry(bus, kept.letter.letter, key)
+            row["turn"] = await _retry(bus, kept.letter.letter)
         except Refused as refusal:
             row["refused"] = str(refusal)
         rows.append(row)
@@ -69,9 +63,9 @@ async def retry_every_letter(
         raise Refused(*refused)
 
 
-async def _retry(bus: Bus, name: str, key: OpenKey | None) -> str:
+async def _retry(bus: Bus, name: str) -> str:
     letter, original = await letter_of(bus, name)
-    new = await _replayed(bus, letter) or await _submit(bus, letter, original, key)
+    new = await _replayed(bus, letter) or await _submit(bus, letter, original)
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
@@ -88,25 +82,25 @@ async def _replayed(bus: Bus, letter: DeadLetter) -> str | None:
     return replays[letter.turn_id].turn_id if replays else None
 
 
-async def _submit(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> str:
-    request = await _as_new_turn(bus, letter, original, key)
+async def _submit(bus: Bus, letter: DeadLetter, original: DeadOriginal | None) -> str:
+    request = await _as_new_turn(bus, letter, original)
     try:
-        await submit(bus, await offload_request(bus, await place_shared(bus, request)))
+        await submit(bus, await offload_request(bus, request))
     except PallasError as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}; you can retry it") from error
     return request.turn_id
 
 
-async def _as_new_turn(
-    bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None
-) -> TurnRequested:
+async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal | None) -> TurnRequested:
     """The original request with a new id.
 
     Raises:
         Refused: this version cannot decode it either, its content is no longer stored, or its agent is gone.
     """
     try:
-        asked = await _asked(bus, letter, original, key)
+        if original is None:
+            raise NotFound("the original message is no longer stored", code="content_expired")
+        asked = await whole_request(bus, request_of(original))
     except (Rejected, NotFound) as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}") from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
@@ -114,28 +108,6 @@ async def _as_new_turn(
     # The new turn has no idempotency key, so it needs no digest; what was left of a budget then does not hold now.
     changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "operator": OPERATOR}
     return asked.model_copy(update=changes | {"digest": None, "allowance": None, "requested_at": utc_now()})
-
-
-async def _asked(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> TurnRequested:
-    """What the letter's turn was asked: from its original, while that is stored, or from what is sealed.
-
-    Raises:
-        NotFound: neither is stored any more (`content_expired`).
-        Rejected: it cannot be decoded.
-    """
-    if original is not None:
-        try:
-            return await whole_request(bus, request_of(original))
-        except NotFound:
-            if key is None:
-                raise
-    if key is not None:
-        ref = TurnRef(letter.team, letter.agent, letter.letter)
-        if (request := await sealed_request(bus, ref, key)) is not None:
-            return request
-        if (sealed := await sealed_original(bus, letter, key)) is not None:
-            return await whole_request(bus, request_of(sealed))
-    raise NotFound("the original message is no longer stored", code="content_expired")
 
 
 def _new_turn(letter: DeadLetter) -> TurnId:

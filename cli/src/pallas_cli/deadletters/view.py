@@ -54,7 +54,7 @@ async def show_letters(
     """Print the letters that match, the newest last."""
     found = await letters_of(bus, team=team, agent=agent, since=since)
     letters = page.cut(found, lambda kept: kept.letter.letter)
-    rows = [_row(kept.letter) | {"original": kept.has_original, "sealed": kept.is_sealed} for kept in letters]
+    rows = [_row(kept.letter) | {"original": kept.has_original} for kept in letters]
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
@@ -83,7 +83,7 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    when, original = row["at"][:19].replace("T", " "), _original_text(row)
+    when, original = row["at"][:19].replace("T", " "), "kept" if row["original"] else "gone"
     return [
         row["letter"],
         f"{row['team']}/{row['agent']}",
@@ -93,12 +93,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
         original,
         row["reason"],
     ]
-
-
-def _original_text(row: dict[str, Any]) -> str:
-    if row["original"]:
-        return "kept"
-    return "sealed" if row["sealed"] else "gone"
 
 
 async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> None:

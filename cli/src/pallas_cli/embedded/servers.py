@@ -17,6 +17,7 @@ from pallas_cli.broker_config.users import Seeds, stack_users
 from pallas_cli.broker_config.write import USERS
 from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.child import Launch
+from pallas_cli.processes.environment import server_environment
 from pallas_cli.processes.probes import answers, answers_ok, complains
 from pallas_cli.refused import Refused
 
@@ -29,6 +30,8 @@ jetstream {{
   store_dir: {store}
   max_memory_store: 256MB
   max_file_store: {store_bytes}
+  cipher: aes
+  key: $STORE_KEY
 }}
 include users.conf
 """
@@ -46,17 +49,18 @@ _REDIS_COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "conf
 class EmbeddedNats:
     """A nats-server with JetStream, its streams below `folder` and the seeds of its users in `seeds`.
 
-    Only the services and commands of its stack can connect, each as its own user. `agents` are by team, `shards` is how
-    many shards of the log the users may use, `store_bytes` what all streams may take.
+    Only the services and commands of its stack can connect, each as its own user. `agents` are by team, `store_bytes`
+    is what all streams may take. `store_key` encrypts them: without it they are lost. It comes to the server by its
+    environment and is in no file below `folder`.
     """
 
     folder: Path
     seeds: Seeds
+    store_key: str = field(repr=False)
     port: int
     monitor_port: int
     host: str = "127.0.0.1"
     agents: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    shards: int = 1
     store_bytes: int = 32 * 1024**3
 
     @property
@@ -82,7 +86,7 @@ class EmbeddedNats:
         """Write the configuration, and return how to start the server."""
         private_folder(self.folder)
         config = self.folder / "nats.conf"
-        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds, shards=self.shards), "utf-8")
+        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
         values = {"host": self.host, "port": self.port, "monitor_port": self.monitor_port}
@@ -90,6 +94,8 @@ class EmbeddedNats:
         return Launch(
             command=(str(self.binary()), "--config", str(config)),
             ready=answers_ok(f"{self.monitor_url}/healthz"),
+            # Quoted, because the value is read as configuration.
+            env=server_environment() | {"STORE_KEY": json.dumps(self.store_key)},
             # After its disk was full, it stores nothing until it is started again.
             broken=complains(f"{self.monitor_url}/healthz", b" write error: "),
         )

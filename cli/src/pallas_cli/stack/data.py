@@ -52,6 +52,11 @@ def _take(handle: int, folder: Path) -> None:
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
+def broker_key(folder: Path) -> str:
+    """The key with which the broker of a data folder encrypts its store."""
+    return os.environ.get("PALLAS_BROKER_KEY") or kept_secret(folder, "broker-key")
+
+
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
     """The secret of that name in the data folder, which is generated at the first start."""
     return kept(folder / SECRETS / name, make)

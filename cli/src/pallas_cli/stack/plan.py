@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from pallas_cli.broker import log_shards, store_bytes
+from pallas_cli.broker import store_bytes
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.postgres import EmbeddedPostgres, without_user
 from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis
 from pallas_cli.parts import Part
 from pallas_cli.processes.fast_agent import fast_agent_python
 from pallas_cli.refused import Refused
-from pallas_cli.stack.data import SECRETS, Accounts, find_accounts, kept_secret
+from pallas_cli.stack.data import SECRETS, Accounts, broker_key, find_accounts, kept_secret
 from pallas_cli.stack.local_fleet import LocalFleet, local_fleet
 from pallas_cli.stack.ports import DEFAULT_BASE, MONITORING, Ports, url_at
 from pallas_cli.team_folders import TeamSummary
@@ -188,10 +188,10 @@ def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNat
     return EmbeddedNats(
         data / "nats",
         Seeds(data / SECRETS / "nats"),
+        broker_key(data),
         ports.of("nats-server"),
         ports.of(MONITORING),
         agents={team.name: team.agents for team in teams},
-        shards=log_shards(),
         store_bytes=store_bytes(),
     )
 

@@ -198,15 +198,8 @@ async def _gateway(plan: Plan, index: int) -> Mapping[str, str]:
 
 
 async def _worker(plan: Plan, _: int) -> Mapping[str, str]:
-    from pallas_cli.keep_key import kept_seal_key  # it imports the bus
-
     slots = plan.options.slots
-    seal_key = os.environ.get("PALLAS_KEEP_PUBLIC_KEY") or kept_seal_key(plan.data)
-    return (
-        _teams(plan)
-        | {"PALLAS_KEEP_PUBLIC_KEY": seal_key}
-        | ({"PALLAS_SLOTS": str(slots)} if slots is not None else {})
-    )
+    return _teams(plan) | ({"PALLAS_SLOTS": str(slots)} if slots is not None else {})
 
 
 async def _fast_agent_worker(plan: Plan, index: int) -> Mapping[str, str]:

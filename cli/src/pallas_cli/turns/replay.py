@@ -12,7 +12,6 @@ from pallas_bus.history.wording import claim_text, text_of
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.content.sealed import OpenKey
 from pallas_bus.turnlog.feed import FeedItem
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.ref import TurnRef
@@ -39,18 +38,15 @@ async def replay_turn(
     compare: bool,
     confirmed: bool,
     as_json: bool,
-    key: OpenKey | None = None,
 ) -> None:
     """Execute a turn again, with progress on standard error, and print its answer. The old turn does not change.
-
-    `key` opens what is sealed of failed turns.
 
     Raises:
         Refused: it cannot be executed again.
         Unconfirmed: the turn called tools with possible side effects, and `confirmed` is false.
         Exit: with code 1, if the new turn did not complete.
     """
-    plan = await confirmed_plan(bus, turn_id, agent=agent, model=model, confirmed=confirmed, key=key)
+    plan = await confirmed_plan(bus, turn_id, agent=agent, model=model, confirmed=confirmed)
     await _execute(bus, plan)
     new = await _ended(bus, plan.request.turn_id)
     if as_json:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import typer
 
@@ -13,7 +12,6 @@ from pallas_calls.replay_choice import choose_replays
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_cli.confirming import confirm
-from pallas_cli.keep_key import find_keep_key
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.replay_preview import facts_of, preview_of
@@ -26,8 +24,7 @@ from pallas_contracts.errors import Unavailable
 class Wish:
     """How to replay: `rate` turns a second, with `model` instead of the agents' own if given.
 
-    With `detach`, the command does not wait for the ends. `data` is the data folder, which may have the key of sealed
-    requests.
+    With `detach`, the command does not wait for the ends.
     """
 
     rate: float
@@ -35,22 +32,20 @@ class Wish:
     detach: bool
     confirmed: bool
     as_json: bool
-    data: Path
 
 
 async def replay_many(bus: Bus, selection: Selection, wish: Wish) -> None:
     """Execute the selected turns again, each once. They can be interrupted and the command repeated.
 
     Raises:
-        Refused: the selection is invalid, not confirmed, or needs a key that is missing.
+        Refused: the selection is invalid or not confirmed.
         Exit: with code 1, if a turn could not be queued, or a new turn did not complete.
     """
     turns = await select(bus, _failed_by_default(selection), ENDED)
     choice = await choose_replays(bus, turns, model=wish.model, operator=OPERATOR)
     confirmed = wish.confirmed or not choice.turns
     confirm("these turns are executed again", yes=confirmed, as_json=wish.as_json, after=preview_of(choice, wish.rate))
-    key = find_keep_key(wish.data) if any(turn.turn_id in choice.sealed for turn in choice.turns) else None
-    many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model, key))
+    many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model))
     run = ReplayRun(bus, many, len(choice.turns))
     many.waits = run.waits
     try:

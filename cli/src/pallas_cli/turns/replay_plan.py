@@ -1,7 +1,6 @@
 """Plans the replay of a turn for the command, which prints why it is refused."""
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.content.sealed import OpenKey
 from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
 from pallas_cli.operators import OPERATOR
 from pallas_cli.refused import Refused, WrongUsage
@@ -16,17 +15,15 @@ class Unconfirmed(WrongUsage):
     """The command needs a confirmation, because it could repeat side effects."""
 
 
-async def confirmed_plan(
-    bus: Bus, turn_id: str, *, agent: str | None, model: str | None, confirmed: bool, key: OpenKey | None = None
-) -> Plan:
-    """Plan the replay of a turn, with another agent of its team or another model if given. `key` opens sealed requests.
+async def confirmed_plan(bus: Bus, turn_id: str, *, agent: str | None, model: str | None, confirmed: bool) -> Plan:
+    """Plan the replay of a turn, with another agent of its team or another model if given.
 
     Raises:
         Refused: the turn cannot be executed again.
         Unconfirmed: the turn called tools with possible side effects, and `confirmed` is false.
     """
     try:
-        plan = await plan_replay(bus, turn_id, agent=agent, model=model, caller=OPERATOR, key=key)
+        plan = await plan_replay(bus, turn_id, agent=agent, model=model, caller=OPERATOR)
     except (Conflict, NotFound, Rejected) as error:
         code = f"{error.code}: " if error.code in _WITH_CODE else ""
         raise Refused(*(f"{code}{line}" for line in error.message.splitlines()), word=error.code) from error

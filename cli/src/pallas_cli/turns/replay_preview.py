@@ -24,8 +24,6 @@ def preview_of(choice: Choice, rate: float) -> list[str]:
     lines += whose_lines(turns)
     if choice.effects:
         lines.append(f"  {len(choice.effects)} called tools that are not marked as safe, and call them again")
-    if sealed := sum(turn.turn_id in choice.sealed for turn in turns):
-        lines.append(f"  {sealed} requests are sealed")
     for reason, left in choice.left_out.items():
         lines.append(f"  left out, {_REASONS[reason]}: {len(left)}{_states(choice) if reason == 'replayed' else ''}")
     return lines

@@ -49,7 +49,6 @@ def document_of(turn: TurnHistory, replay: TurnHistory | None = None, *, content
     document = {
         **row_of(turn, replay),
         "trace": turn.trace,
-        "joins": len(turn.joins),
         "content_until": until.isoformat() if until is not None else None,
         "times": asdict(times_of(entries)),
         "timeline": [entry.as_json(began) for entry in entries],

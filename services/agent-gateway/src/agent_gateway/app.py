@@ -42,11 +42,9 @@ from pallas_contracts.catalog import (
     GATEWAY,
     GATEWAYS,
     HEALTH,
-    KEPT_FAILED,
     PRESENCE_TTL,
     RESOLVE,
     SESSIONS,
-    SHARDS,
     STREAMS,
     TURN_LOG,
     TURN_OBJECTS,
@@ -64,7 +62,7 @@ log = logging.getLogger(__name__)
 OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
 """Streams and buckets that the gateway declares: it always runs, while other services may be scaled to zero."""
 
-EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name, KEPT_FAILED.name})
+EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
 
 _DAY = 86_400
@@ -147,10 +145,10 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
 def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     """The streams and buckets that this service declares, with the retention of the settings."""
     days = dict.fromkeys(EVENTS, settings.event_days)
-    days[TURN_OBJECTS.name] = 1 + settings.content_seconds / _DAY
+    days[TURN_OBJECTS.name] = 1 + settings.event_days  # a turn may wait and run before its content counts
     return [
         replace(thing, max_age=days[thing.name] * _DAY) if isinstance(thing, Stream) and thing.name in days else thing
-        for thing in (*OWNED, *((SHARDS,) if settings.log_shards > 1 else ()))
+        for thing in OWNED
     ]
 
 
@@ -163,7 +161,6 @@ async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Proces
             url=url,
             host=settings.host,
             ports=dict(ports.bound),
-            shards=bus.shards,
             at=utc_now(),
         )
         await kv.put_nowait(bus, GATEWAYS, presence, gateway=bus.instance)

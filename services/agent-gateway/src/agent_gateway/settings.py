@@ -25,9 +25,6 @@ class GatewaySettings(StoreSettings):
     event_days: float = Field(
         7.0, ge=0.01, le=36_500, description="days for which events, outcomes and dead letters are kept"
     )
-    content_seconds: float = Field(
-        900.0, ge=0, description="seconds for which content is kept, as at the workers; offloaded content a day longer"
-    )
     allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
     gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
         "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"

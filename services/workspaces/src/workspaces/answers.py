@@ -370,9 +370,7 @@ class TurnPage(Shape):
     next: datetime | None = None
 
 
-type BarKind = Literal[
-    "queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"
-]
+type BarKind = Literal["queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "cancel", "outcome"]
 
 
 class Bar(Shape):
@@ -432,7 +430,6 @@ class TurnView(Shape):
     bars: tuple[Bar, ...]
     times: TurnTimes
     trace: str | None = None
-    joins: int = 0
     content: TurnContent | None = None
     content_until: datetime | None = None
     fault: str | None = None

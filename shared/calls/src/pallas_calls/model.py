@@ -60,8 +60,8 @@ taken after a restore, too many arguments are being checked, or a budget is used
 class Refusal:
     """Why a call is not executed, as a tool error for its caller.
 
-    `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key left for the grace
-    time. `limit` is set when the code is `busy` or `budget_exhausted`; `faults` (sentences) when it is
+    `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key it may run.
+    `limit` is set when the code is `busy` or `budget_exhausted`; `faults` (sentences) when it is
     `invalid_arguments`.
     """
 

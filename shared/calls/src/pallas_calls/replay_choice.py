@@ -13,12 +13,10 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.content.sealed import sealed_turns
-from pallas_bus.turnlog.logs import count_in_shards
+from pallas_bus.transport.reads import count_by_subject, read
 from pallas_calls.replay_turn import has_model, repeated_tool
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT
+from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import Principal
 
 _AT_ONCE = 32
@@ -30,7 +28,7 @@ type Reason = Literal[
 
 @dataclass
 class Choice:
-    """`turns` can be executed again, by the agents in `definitions`; of those in `sealed`, the request is sealed.
+    """`turns` can be executed again, by the agents in `definitions`.
 
     The turns in `effects` called tools that are not said to be safe to call again. `left_out` has the other turns, and
     `replays` the replays that exist, by the id of the old turn.
@@ -38,7 +36,6 @@ class Choice:
 
     turns: list[TurnHistory] = field(default_factory=list[TurnHistory])
     definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
-    sealed: set[str] = field(default_factory=set[str])
     effects: set[str] = field(default_factory=set[str])
     left_out: dict[Reason, list[TurnHistory]] = field(default_factory=dict[Reason, "list[TurnHistory]"])
     replays: dict[str, TurnHistory] = field(default_factory=dict[str, TurnHistory])
@@ -71,11 +68,11 @@ async def choose_replays(bus: Bus, turns: Collection[TurnHistory], *, model: str
         Unavailable: the broker does not answer.
     """
     definitions = {f"{it.team}.{it.agent}": it for it in (await kv.snapshot(bus, AGENTS)).values()}
-    kept, sealed = await _kept(bus, {turn.team for turn in turns})
-    choice = Choice(definitions=definitions, sealed=sealed - kept, replays=await find_replays(bus, turns))
+    kept = await _kept(bus, {turn.team for turn in turns})
+    choice = Choice(definitions=definitions, replays=await find_replays(bus, turns))
     for turn in turns:
         reason = _why_not(choice, turn, model, operator)
-        if reason is None and turn.turn_id not in kept and turn.turn_id not in sealed:
+        if reason is None and turn.turn_id not in kept:
             reason = "content_expired"
         if reason is None:
             choice.turns.append(turn)
@@ -101,14 +98,13 @@ def _why_not(choice: Choice, turn: TurnHistory, model: str | None, operator: Pri
     return None if caller == operator or definition.allows(caller) else "not_allowed"
 
 
-async def _kept(bus: Bus, teams: Iterable[str]) -> tuple[set[str], set[str]]:
-    """The turns of these teams whose request is kept, and those whose request is sealed."""
-    kept, sealed = set[str](), set[str]()
+async def _kept(bus: Bus, teams: Iterable[str]) -> set[str]:
+    """The turns of these teams whose request is kept."""
+    kept = set[str]()
     for team in teams:
-        subjects = await count_in_shards(bus, KEPT_REQUEST, {"team": team})
+        subjects = await count_by_subject(bus, TURN_LOG.name, KEPT_REQUEST.template.filter(team=team))
         kept |= {subject.rpartition(".")[2] for subject in subjects}
-        sealed |= await sealed_turns(bus, team=team)
-    return kept, sealed
+    return kept
 
 
 async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
@@ -119,7 +115,7 @@ async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
         if definition.retry == "safe" and turn.team != PIPELINES_TEAM:
             return False
         for contract in (TURN_CLAIM, TURN_EVENT):
-            async for record in read(bus, turn.ref.log, turn.ref.on(contract.template)):
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
                 turn.take(record)
         return repeated_tool(turn, definition) is not None
 

@@ -4,15 +4,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.history.contents import sealed_request, with_content
+from pallas_bus.history.contents import with_content
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory, read_turn
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
@@ -94,13 +92,10 @@ def why_no_replay(turn: TurnHistory) -> tuple[str, str] | None:
     return None
 
 
-async def plan_replay(
-    bus: Bus, turn_id: str, *, agent: str | None, model: str | None, caller: Principal, key: OpenKey | None = None
-) -> Plan:
+async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str | None, caller: Principal) -> Plan:
     """Plan the replay of a turn in the name of `caller`, with another agent of its team or another model if given.
 
-    With `key`, the request of a failed turn may be sealed. The replay is always a new turn. The first one of a turn has
-    the id that follows from it, so it is found.
+    The replay is always a new turn. The first one of a turn has the id that follows from it, so it is found.
 
     Raises:
         NotFound: the log has no such turn (`unknown_turn`).
@@ -112,8 +107,6 @@ async def plan_replay(
     old = await find_stored_turn(bus, turn_id)
     if old.outcome is not None:
         await with_content(bus, old)
-        if old.kept is None and key is not None:
-            old.kept = await sealed_request(bus, old.ref, key)
     if (refused := why_no_replay(old)) is not None:
         raise Conflict(refused[1], code=refused[0])
     assert old.kept is not None
@@ -121,7 +114,7 @@ async def plan_replay(
     first = not await find_replays(bus, [old])
     new = replay_id(old.turn_id) if first else new_turn_id()
     request = await request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
-    return Plan(old, definition, await place_shared(bus, request))
+    return Plan(old, definition, request)
 
 
 async def request_again(

@@ -1,7 +1,7 @@
 """Calls of agents: each becomes a turn, which is followed to its end, resumed, or cancelled.
 
-`call` takes a request through `admit_turn`, `join_turn` (with an idempotency key), `submit_turn` and `relay_turn`.
-All turns of callers are made here, so that the limits of an agent hold for all of them.
+`call` takes a request through `admit_turn`, `submit_turn` and `relay_turn`. All turns of callers are made here, so that
+the limits of an agent hold for all of them. Idempotency keys are a layer around it (`keyed`), which it does not know.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
-from pallas_bus.turnlog.places import Places, check_shards, watch_places
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
@@ -30,23 +29,18 @@ from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
-from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
-from pallas_calls.keyed.cancel_key import cancel_key
-from pallas_calls.keyed.followers import Followers, watch_followers
-from pallas_calls.keyed.join_turn import FIND_TIMEOUT, KEY_REUSED, KeyReused, explain_cancel, join_turn
-from pallas_calls.keyed.leave_turn import leave_turn
+from pallas_calls.cancel_turn import cancel_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.relay_turn import relay_turn
 from pallas_calls.resume_turn import resume_turn
-from pallas_calls.submit_turn import Submitted, not_confirmed, nowhere_to_store, submit_turn
+from pallas_calls.submit_turn import Submitted, nowhere_to_store, submit_turn
 from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.costs import Allowance
-from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
 
@@ -66,8 +60,6 @@ class Calls:
     admission: AdmitTurn
     liveness: WorkerLiveness
     presences: Table[WorkerPresence]
-    followers: Followers
-    places: Places
     metrics: CallMetrics
     draining: bool = False
     waiting: WaitingTurns = field(init=False)
@@ -76,59 +68,51 @@ class Calls:
         self.waiting = WaitingTurns(self.bus, self.presences, self.metrics.turns.ended)
 
     async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
-        """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
+        """Make the turn and follow it to its end.
 
-        When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
-        background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
+        When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled, too.
         """
-        with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
-            placed = await self._placed(request)
-            if isinstance(placed, Refusal):
-                return placed
-            submitted = await self._submit_or_join(placed, limits, observer)
-            if isinstance(submitted, Refusal):
-                return submitted
-            try:
-                with self._waits(submitted, limits.queue_timeout) as waiting:
-                    end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
-            except KeyReused:
-                return KEY_REUSED
-            except asyncio.CancelledError:
-                self._left(placed, limits, submitted.position, observer)
-                raise
-        if waiting.given_up is not None:
-            return self._refuse(request, waiting.given_up)
-        return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
+        submitted = await self.submit(request, limits, observer)
+        return submitted if isinstance(submitted, Refusal) else await self.follow(submitted, limits, observer)
 
-    async def call_child(
-        self, request: TurnRequested, limits: Limits, observer: Observer, *, again: bool
-    ) -> TurnEnd | Refusal:
-        """Make the turn of a call inside another turn, and follow it to its end.
-
-        Its id follows from its parent and its place there (`child_id`), so it is made once: with `again` an earlier
-        attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
-        cancelled only if `Observer.caller_left`.
-        """
-        placed = await self._placed(request)
-        if isinstance(placed, Refusal):
-            return placed
-        try:
-            submitted = await self._submit_or_join(placed, limits, observer, first=not again)
-        except asyncio.CancelledError:
-            if again:
-                self._left(placed, limits, 0, observer)
-            raise
+    async def submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
+        """Make the turn. One that is shared may have been made before: see `Submitted.joined`."""
+        submitted = self.cannot_store() or await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            return submitted
+            self.refuse(request, submitted)
+        elif not submitted.joined:
+            self.metrics.turn_accepted(request)
+        return submitted
+
+    async def follow(self, submitted: Submitted, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
+        """Follow a turn that was submitted to its end, or until it is given up because nobody can execute it."""
+        request = submitted.request
         try:
             with self._waits(submitted, limits.queue_timeout) as waiting:
-                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
-        except KeyReused:
-            return KEY_REUSED
+                end = await self.relay(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
         except asyncio.CancelledError:
-            self._left(placed, limits, submitted.position, observer)
+            self.left(request, submitted.position, observer)
             raise
-        return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
+        return end if waiting.given_up is None else self.refuse(request, waiting.given_up)
+
+    def cannot_store(self) -> Refusal | None:
+        """Why no turn can be stored now; None as far as is known."""
+        return nowhere_to_store() if self.leaders.lost else None
+
+    def left(self, request: TurnRequested, position: int, observer: Observer) -> None:
+        """A call is cancelled: cancel its turn in the background, if its caller has left and nobody else may want it.
+
+        A shared turn goes on, unless it is the child of another; a child is cancelled also when this drains. `position`
+        is the one in the queue's stream; 0 when it is not known whether the turn is there.
+        """
+        is_own = request.parent is not None or not (request.is_shared or self.draining)
+        if is_own and observer.caller_left():
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+
+    def refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
+        """Count a refusal, and return it."""
+        self.metrics.call_refused(request.team, request.agent, refused)
+        return refused
 
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
@@ -141,77 +125,16 @@ class Calls:
         resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
         if resumed is None:
             return None
-        ref = resumed.feed.ref  # with the shard in which the turn was found
         waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
-        with self.followers.following(ref), waits as waiting:
-            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True, waiting=waiting)
+        with waits as waiting:
+            end = await self.relay(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
         if waiting is None or waiting.given_up is None:
             return end
         return replace(end, answer=Fault(message=waiting.given_up.message))
 
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
-        """Cancel a turn for good, as `cancel_by_id` does."""
-        await cancel_by_id(self.bus, ref, reason, asked)
-
-    async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
-        """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
-
-        The arguments of the request do not matter. The key is used up: whatever is called with it later is cancelled.
-        """
-        submitted = await cancel_key(self.bus, self.feeds, request, self.metrics.turns.ended)
-        if isinstance(submitted, Refusal):
-            return submitted
-        end = await self._follow(submitted.feed.ref, submitted.feed, None, Observer())
-        return await explain_cancel(self.bus, submitted.feed.ref, end)
-
-    async def _placed(self, request: TurnRequested) -> TurnRequested | Refusal:
-        """The request with the shard of the log in which its turn is made, or was made before; or why it is refused."""
-        place, is_shared = self.places.of(request.team), request.digest is not None
-        if self.leaders.lost:
-            refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_shared else (place.shard,))]
-            if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
-                return self._refuse(request, nowhere_to_store())
-        if not is_shared or self.places.table is None:
-            return self.places.place_new(request)
-        try:
-            async with asyncio.timeout(FIND_TIMEOUT):
-                return await self.places.place_shared(request)
-        except (TimeoutError, Unavailable) as error:
-            log.warning(
-                "cannot find the shard of a turn in time", extra={"turn": request.turn_id, "reason": str(error)}
-            )
-            return replace(not_confirmed(request), turn_id=None)
-
-    async def _submit_or_join(
-        self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
-    ) -> Submitted | Refusal:
-        """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
-        if request.digest is None:
-            return await self._submit(request, limits, observer)
-        if not first and (found := await self._join(request, observer)) is not None:
-            return found
-        submitted = await self._submit(request, limits, observer)
-        if isinstance(submitted, Refusal):
-            if submitted.turn_id is not None and request.parent is None:
-                self._leave(request, limits, 0, observer)  # the turn may be in its queue, and nobody follows it
-            return submitted
-        if not submitted.joined:
-            self._announce(request)
-            return submitted
-        self.feeds.close(submitted.feed)  # it misses the beginning: another call has made the turn before
-        return await self._join(request, observer, submitted.position) or not_confirmed(request)
-
-    async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
-        submitted = await self._admit_and_submit(request, limits, observer)
-        if isinstance(submitted, Refusal):
-            self._refuse(request, submitted)
-        elif not submitted.joined:
-            self.metrics.turn_accepted(request)
-        return submitted
-
-    def _refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
-        self.metrics.call_refused(request.team, request.agent, refused)
-        return refused
+        """Cancel a turn for good, as `cancel_turn` does."""
+        await cancel_turn(self.bus, ref, reason, asked)
 
     async def _admit_and_submit(
         self, request: TurnRequested, limits: Limits, observer: Observer
@@ -229,54 +152,32 @@ class Calls:
         if admitted is not None:
             request = request.model_copy(update={"allowance": admitted})
         caller = request.principal.token
-        entering = self.admission.positions.entering(request.team, request.agent, caller, request.shard)
+        entering = self.admission.positions.entering(request.team, request.agent, caller)
         with self.metrics.in_flight.track_inprogress(), entering:
             await observer.on_admitted()
             try:
                 return await submit_turn(self.bus, self.feeds, request, text=observer.text)
             except asyncio.CancelledError:  # before, there is nothing to cancel
-                self._left(request, limits, 0, observer)
+                self.left(request, 0, observer)
                 raise
 
-    async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
-        found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
-        if isinstance(found, Submitted):
-            try:
-                await observer.on_admitted()
-            except BaseException:
-                self.feeds.close(found.feed)
-                raise
-            self.metrics.turn_joined(request)
-            self._announce(found.request)  # with the shard in which the turn was found
-        return found
-
-    def _announce(self, request: TurnRequested) -> None:
-        """Publish that a caller follows the turn; a child runs until its parent ends it."""
-        if request.parent is None:
-            self.followers.announce(TurnRef.of(request))
-
-    async def _follow(
+    async def relay(
         self,
         ref: TurnRef,
         feed: TurnFeed,
         queued: Submitted | Waiting | None,
         observer: Observer,
         *,
-        resumed: bool = False,
         waiting: WaitingTurn | None = None,
     ) -> TurnEnd:
-        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
-
-        Raises:
-            KeyReused: while its team moved, another call with the key of `queued` has made the turn.
-        """
+        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there."""
         try:
             with (
                 self.metrics.in_flight.track_inprogress(),
                 self._position(ref, queued) as position,
                 self.liveness.holding(ref.turn_id) as taken,
             ):
-                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed, waiting)
+                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), waiting)
                 end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
@@ -291,27 +192,7 @@ class Calls:
         if queued is None:
             return nullcontext()
         caller = queued.request.principal.token
-        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
-
-    def _left(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
-        """The call is cancelled: leave the turn if its caller has left. A child is cancelled also when this drains."""
-        if not observer.caller_left():
-            return
-        if request.parent is not None:
-            self.bus.spawn(self._cancel(request, position, observer.why_left()))
-        elif not self.draining:
-            self._leave(request, limits, position, observer)
-
-    def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
-        """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
-
-        `position` is the one in the queue's stream; 0 when it is not known whether the turn is there.
-        """
-        if request.digest is not None:
-            ended = self.metrics.turns.ended
-            self.bus.spawn(leave_turn(self.bus, request, position, limits.grace, ended))
-        else:
-            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
         await cancel_turn(self.bus, TurnRef.of(request), reason, request)
@@ -332,23 +213,17 @@ class _Followed:
     position: QueuePosition | None
     taken: Callable[[Claimed], None]
     on_relayed: Callable[[], None]
-    resumed: bool
     waiting: WaitingTurn | None
 
     async def ahead(self) -> int | None:
         return await self.position.ahead() if self.position is not None else None
 
     def on_claim(self, claim: Claimed) -> None:
-        own = self.queued.request.digest if self.queued is not None else None
-        if None not in (own, claim.digest) and own != claim.digest:
-            raise KeyReused
         if self.position is not None:
             self.position.leave()
         if self.waiting is not None:
             self.waiting.claim = claim
         self.taken(claim)
-        if self.resumed and claim.digest is not None:
-            self.calls.followers.announce(self.ref)
 
     def on_cancelled_in_queue(self) -> None:
         if self.queued is not None:
@@ -378,19 +253,16 @@ async def make_calls(
     `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
     The broker may store `store_bytes`, and one team takes at most the part `team_share` of it.
     """
-    await check_shards(bus)
     async with (
         watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
-        watch_places(bus) as places,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
-        watch_followers(bus) as followers,
         watch_budgets(bus, now) as budgets,
         watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
         admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
-        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        calls = Calls(bus, leaders, feeds, admission, liveness, presences, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
         try:
             yield calls

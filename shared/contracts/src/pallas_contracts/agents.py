@@ -31,8 +31,7 @@ from pallas_contracts.costs import TeamBudget
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
-from pallas_contracts.shards import KnownShards
-from pallas_contracts.turns import Principal
+from pallas_contracts.turns import Principal, TurnStatus
 
 type JsonObject = dict[str, Any]
 
@@ -121,9 +120,9 @@ class ModelDependency(Message):
 class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
-    `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
-    goes on after its last caller has left. `budget` is that of the whole team. `keep_failed` is how long what a failed
-    turn was asked is kept, sealed for operators; None or 0: no longer than other content.
+    `max_queued` turns may wait, half of them of one caller. `budget` is that of the whole team.
+    `keep` is how long content is kept after a turn's end, by how it ended; a status that is left out: as long as the
+    executor's setting says.
     """
 
     turn_timeout: Seconds = 600.0
@@ -133,9 +132,12 @@ class Limits(Message):
     max_attempts: Count = 3
     max_rate: PerSecond | None = None
     max_rate_per_caller: PerSecond | None = None
-    grace: Seconds = 30.0
     budget: TeamBudget | None = None
-    keep_failed: Seconds | None = None
+    keep: dict[TurnStatus, Seconds] = Field(default_factory=dict[TurnStatus, Seconds], max_length=FEW)
+
+    def kept_for(self, status: TurnStatus, otherwise: float) -> float:
+        """Seconds for which content of a turn that ended so is kept, if the executor's setting is `otherwise`."""
+        return self.keep.get(status, otherwise)
 
 
 class Allow(Message):
@@ -249,8 +251,7 @@ class WorkerPresence(Message):
 
     `agents` are the `{team}.{agent}` that it can execute; `failed` maps an agent that could not be started to the
     reason; `troubles` has agents that have started and are not well; `stdio` maps the key of a stdio dependency to None
-    when it answers, else to what is wrong with it. `held` is why it takes no turns, None if it does. `shards` is how
-    many shards of the log it knows.
+    when it answers, else to what is wrong with it. `held` is why it takes no turns, None if it does.
     """
 
     worker: Token
@@ -261,7 +262,6 @@ class WorkerPresence(Message):
     troubles: dict[Name, Trouble] = Field(default_factory=dict[str, Trouble], max_length=MANY)
     stdio: dict[Name, Line | None] = Field(default_factory=dict[str, str | None], max_length=MANY)
     held: Line | None = None
-    shards: KnownShards = 1
     at: datetime
 
 
@@ -280,16 +280,12 @@ class ResourceChanged(Message):
 
 
 class GatewayPresence(Message):
-    """The presence of a gateway (KV bucket `gateways`, key `{gateway}`). `ports`: bound port by `{team}.{agent}`.
-
-    `shards` is how many shards of the log it knows.
-    """
+    """The presence of a gateway (KV bucket `gateways`, key `{gateway}`). `ports`: bound port by `{team}.{agent}`."""
 
     gateway: Token
     url: str
     host: str
     ports: dict[str, int] = Field(default_factory=dict[str, int])
-    shards: KnownShards = 1
     at: datetime
 
 

@@ -26,17 +26,15 @@ from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.pipelines import CachedAnswer, Namespace, PipelineImage, StoredPipeline, Suspension
-from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import (
     DeadLetter,
     DeadOriginal,
     TurnAsked,
     TurnClaim,
     TurnEvents,
-    TurnJoined,
-    TurnLeft,
     TurnOutcome,
     TurnRequested,
+    WriteTest,
 )
 
 GATEWAY = "agent-gateway"
@@ -93,16 +91,15 @@ PRESENCE_TTL = 6.0
 
 TURN_QUEUE = Stream(
     "TURN_QUEUE",
-    ("pallas.v1.turn.requested.*.*.*",),
+    ("pallas.v1.turn.requested.*.*.*.*",),
     owner=GATEWAY,
     retention="workqueue",
     refuse_when_full=True,
-    max_per_subject=10_000,
+    max_per_subject=1,
     live="pallas.v1.live.queue",
     removers=(*SUBMITTERS, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
     saved=Saved.QUEUE,
-    sharded=True,
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -113,9 +110,8 @@ TURN_LOG = Stream(
         "pallas.v1.turn.event.*.*.*",
         "pallas.v1.turn.content.*.*.*",
         "pallas.v1.turn.outcome.*.*.*",
-        "pallas.v1.turn.joined.*.*.*",
-        "pallas.v1.turn.left.*.*.*",
         "pallas.v1.kept.request.*.*.*",
+        "pallas.v1.write.test.*",
         "pallas.v1.decided.turn.*.*.*",
     ),
     owner=GATEWAY,
@@ -124,7 +120,6 @@ TURN_LOG = Stream(
     removers=(GATEWAY, CLI),
     counters=(MONITOR,),
     saved=Saved.LOG,
-    sharded=True,
     summary="The log of all turns: claims, events, content (which expires earlier) and outcomes.",
 )
 
@@ -165,22 +160,11 @@ TURN_OBJECTS = Stream(
     "TURN_OBJECTS",
     ("pallas.v1.object.part.*.*.*.*.*",),
     owner=GATEWAY,
-    max_age=86_400.0,
+    max_age=8 * 86_400.0,
     max_per_subject=1,
     removers=(*SUBMITTERS, CLI),
     counters=(MONITOR,),
-    summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
-)
-
-KEPT_FAILED = Stream(
-    "KEPT_FAILED",
-    ("pallas.v1.sealed.part.*.*.*.*.*",),
-    owner=GATEWAY,
-    max_age=7 * 86_400.0,
-    max_per_subject=1,
-    removers=(CLI,),
-    counters=(MONITOR,),
-    summary="What failed turns were asked, where their team keeps it: sealed, so only operators can read it.",
+    summary="Offloaded content, in parts. It is removed with the turn's content.",
 )
 
 STREAMS: tuple[Stream, ...] = (
@@ -190,12 +174,11 @@ STREAMS: tuple[Stream, ...] = (
     CHANGES,
     WORKSPACE_CHANGES,
     TURN_OBJECTS,
-    KEPT_FAILED,
 )
 
 TURN_REQUESTED = Contract(
     "turn.requested",
-    Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
+    Template("pallas.v1.turn.requested.{team}.{agent}.{caller}.{turn}"),
     TurnRequested,
     owners=(*SUBMITTERS, WORKSPACES, FLEET, CLI),
     readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
@@ -238,24 +221,6 @@ TURN_OUTCOME = Contract(
     stream=TURN_LOG,
     summary="How the turn ended, once. Only the attempt with the last claim can write it.",
 )
-TURN_JOINED = Contract(
-    "turn.joined",
-    Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
-    TurnJoined,
-    owners=SUBMITTERS,
-    readers=(*SUBMITTERS, WORKSPACES, CLI),
-    stream=TURN_LOG,
-    summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
-)
-TURN_LEFT = Contract(
-    "turn.left",
-    Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
-    TurnLeft,
-    owners=SUBMITTERS,
-    readers=(*SUBMITTERS, WORKSPACES, CLI),
-    stream=TURN_LOG,
-    summary="A caller with an idempotency key has left; its turn is cancelled unless somebody joins in time.",
-)
 KEPT_REQUEST = Contract(
     "kept.request",
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
@@ -273,6 +238,15 @@ TURN_DECIDED = Contract(
     readers=(WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="After a restore: whether a turn of the backup is to be executed, cancelled, or marked as done.",
+)
+WRITE_TEST = Contract(
+    "write.test",
+    Template("pallas.v1.write.test.{instance}"),
+    WriteTest,
+    owners=SUBMITTERS,
+    readers=SUBMITTERS,
+    stream=TURN_LOG,
+    summary="Whether the log stores messages; expires at once.",
 )
 DEAD_LETTER = Contract(
     "dead.letter",
@@ -337,9 +311,8 @@ CONTRACTS: tuple[
     | Contract[TurnClaim]
     | Contract[TurnEvents]
     | Contract[TurnOutcome]
-    | Contract[TurnJoined]
-    | Contract[TurnLeft]
     | Contract[TurnDecided]
+    | Contract[WriteTest]
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
@@ -353,10 +326,9 @@ CONTRACTS: tuple[
     TURN_EVENT,
     TURN_CONTENT,
     TURN_OUTCOME,
-    TURN_JOINED,
-    TURN_LEFT,
     KEPT_REQUEST,
     TURN_DECIDED,
+    WRITE_TEST,
     DEAD_LETTER,
     DEAD_ORIGINAL,
     LIFECYCLE_CHANGED,
@@ -374,16 +346,7 @@ OBJECT_PART = Blob(
     summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
 
-SEALED_PART = Blob(
-    "sealed.part",
-    Template("pallas.v1.sealed.part.{team}.{agent}.{turn}.{name}.{part}"),
-    owners=EXECUTORS,
-    readers=(CLI,),
-    stream=KEPT_FAILED,
-    summary="A part of a sealed request or original of a dead letter (`name`), counted from 0. Content.",
-)
-
-BLOBS: tuple[Blob, ...] = (OBJECT_PART, SEALED_PART)
+BLOBS: tuple[Blob, ...] = (OBJECT_PART,)
 
 
 class LegacyCall(Message):
@@ -609,19 +572,6 @@ HOLDS = Bucket(
 )
 RESTORE_HOLD = "restore"
 """The key of the hold of a restore."""
-
-SHARDS = Bucket(
-    "shards",
-    Template("{team}"),
-    TeamShard,
-    owner=GATEWAY,
-    writers=(CLI,),
-    readers=(*SUBMITTERS, *EXECUTORS, WORKSPACES, CLI),
-    saved=Saved.BEHIND,
-    summary="In which shard of the log each team is. It exists only where there is more than one.",
-)
-SHARD_0_ONLY = frozenset((DATA_TEAM, PIPELINES_TEAM, FLEET_TEAM))
-"""Teams of services: they stay in shard 0. Whoever has too much there moves other teams away."""
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, Field, GetPydanticSchema
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
-from pallas_contracts.shards import Shard, ShardOfTurn
 
 type JsonObject = dict[str, Any]
 
@@ -154,7 +153,7 @@ class TurnRequested(Message):
     `parent` is the turn that made this one, `depth` the number of turns above it. `replay_of` is the turn that this
     one executes again, `model` the model to execute it with instead of the agent's. `operator` is who had it executed
     again, if `principal` is the caller of the turn `replay_of`. `allowance` is what an attempt may spend on models;
-    None: there is no budget. `shard` is that of the turn's queue and log.
+    None: there is no budget.
     """
 
     turn_id: Token
@@ -178,8 +177,12 @@ class TurnRequested(Message):
     operator: Principal | None = None
     model: str | None = None
     allowance: Allowance | None = None
-    shard: ShardOfTurn = 0
     requested_at: datetime
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may make the same turn, because its id follows from what is asked."""
+        return self.digest is not None
 
 
 class TurnAsked(Message):
@@ -231,52 +234,19 @@ class CancelRequested(Message):
     at: datetime
 
 
-class Moved(Message):
-    """The turn is not in this shard of the log (`origin`), but in `to`, or made there later.
-
-    It is written in the place of the first claim, by whoever makes a turn in a team's new shard whose id another could
-    use in its old one. No claim may follow it.
-    """
-
-    type: Literal["moved"] = "moved"
-    origin: Shard
-    to: Shard
-    at: datetime
-
-
 class TurnClaim(Message):
     """Who may act for the turn (subject `turn.claim`): the last message on the turn's claim subject decides."""
 
     turn_id: Token
     team: Token
     agent: Token
-    claim: Annotated[Claimed | CancelRequested | Moved, Field(discriminator="type")]
+    claim: Annotated[Claimed | CancelRequested, Field(discriminator="type")]
 
 
-class TurnJoined(Message):
-    """A caller that sent an idempotency key follows the turn, through this gateway (subject `turn.joined`).
+class WriteTest(Message):
+    """A process that makes turns tries whether the log stores messages (subject `write.test`). It expires at once."""
 
-    Published when its call has made or joined the turn, and in answer to a `TurnLeft` if it still follows the turn.
-    """
-
-    turn_id: Token
-    team: Token
-    agent: Token
-    gateway: Token
-    at: datetime
-
-
-class TurnLeft(Message):
-    """A caller that sent an idempotency key does not follow the turn any more (subject `turn.left`).
-
-    After the agent's grace time the gateway that published it cancels the turn, unless a `TurnJoined` is behind it.
-    """
-
-    turn_id: Token
-    team: Token
-    agent: Token
-    gateway: Token
-    at: datetime
+    instance: Token
 
 
 class TurnEvent(Message):
@@ -554,6 +524,8 @@ class TurnEvents(Message):
 
 TurnStatus = Literal["completed", "failed", "cancelled", "input_required"]
 """How a turn ended."""
+
+TURN_STATUSES: tuple[TurnStatus, ...] = get_args(TurnStatus)
 
 
 class TurnOutcome(Message):

@@ -1,7 +1,7 @@
 """End a turn: publish the answer as its last event, then its one outcome."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
@@ -28,11 +28,10 @@ async def conclude_turn(
     outcome: Outcome | None,
     started_at: datetime,
     ended: Callable[[TurnOutcome], None],
-    failing: Callable[[], Awaitable[None]] | None = None,
 ) -> TurnOutcome:
     """Write the end of the turn and return what was written; None means it was cancelled.
 
-    `ended(outcome)` is called if the turn had no outcome before, and `failing()` before it is written that it failed.
+    `ended(outcome)` is called if the turn had no outcome before.
 
     Retries while the broker is unavailable, without a deadline: the turn was executed and must not be executed again.
 
@@ -41,7 +40,7 @@ async def conclude_turn(
         Rejected: the broker refuses the outcome for good.
     """
     with tracer.start_as_current_span("conclude_turn") as span:
-        written = await _conclude(writer, request, outcome, started_at, ended, failing)
+        written = await _conclude(writer, request, outcome, started_at, ended)
         span.set_attribute("pallas.outcome", written.code or written.status)
         return written
 
@@ -52,14 +51,11 @@ async def _conclude(
     outcome: Outcome | None,
     started_at: datetime,
     ended: Callable[[TurnOutcome], None],
-    failing: Callable[[], Awaitable[None]] | None,
 ) -> TurnOutcome:
     outcome = await _offloaded(writer, outcome)
     while True:
         _emit_answer(writer, outcome)
         written = _outcome(writer, request, outcome, started_at)
-        if written.status == "failed" and failing is not None:
-            await failing()
         try:
             first = await retry_while_unavailable(partial(writer.conclude, written), "conclude", deadline=None)
         except Rejected as error:

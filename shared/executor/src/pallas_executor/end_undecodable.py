@@ -9,16 +9,15 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.dead_letters import faults_of, turn_id_of
-from pallas_bus.turnlog.queue import Delivery, forward
+from pallas_bus.turnlog.queue import Delivery
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
+from pallas_bus.turnlog.writer import Keeping, TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
-    Elsewhere,
     NotYet,
     claim_to_end,
 )
@@ -30,11 +29,9 @@ _WHY = Failed("undecodable", TURN_ERRORS["undecodable"])
 
 
 async def end_undecodable(
-    bus: Bus, letters: DeadLetters, worker: str, key: str, delivery: Delivery, error: ValidationError
+    bus: Bus, letters: DeadLetters, worker: str, key: str, delivery: Delivery, error: ValidationError, keep: Keeping
 ) -> bool:
     """Store a dead letter and end the turn, if its id is known. False: a live worker has claimed the turn.
-
-    One that was moved is put into the queue of the other shard, and ends there.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -42,19 +39,16 @@ async def end_undecodable(
     team, _, agent = key.partition(".")
     turn_id, started_at = turn_id_of(delivery), utc_now()
     with tracer.start_as_current_span("end_undecodable", kind=SpanKind.CONSUMER):
-        await letters.keep(delivery, team, agent, turn_id, "undecodable", faults_of(error))
+        await letters.keep(delivery, team, agent, turn_id, "undecodable", faults_of(error), keep)
         if turn_id is None:
             return True
         request = _minimal_request(delivery, team, agent, turn_id)
         verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
         if isinstance(verdict, Conclude):
-            kept = content_ttl_of(letters.content_seconds)
             # Whether content of the turn was offloaded is not known either.
             ref = TurnRef.of(request)
-            writer = TurnWriter(bus, ref, verdict.attempt, verdict.fence, kept, early_content=True)
+            writer = TurnWriter(bus, ref, verdict.attempt, verdict.fence, keep, early_content=True)
             await conclude_turn(writer, request, verdict.why, started_at, letters.metrics.turns.ended)
-        if isinstance(verdict, Elsewhere):
-            await forward(bus, delivery, verdict.to)
         return not isinstance(verdict, NotYet)
 
 
@@ -66,6 +60,5 @@ def _minimal_request(delivery: Delivery, team: str, agent: str, turn_id: str) ->
         agent=agent,
         tool="",
         client=ClientContext(protocol_version=""),
-        shard=delivery.shard,
         requested_at=delivery.stored_at,
     )

@@ -6,7 +6,7 @@ A delivery is settled (ack, nak, reject) only at the end. If the worker dies bef
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,10 +22,10 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import is_cancelled
 from pallas_bus.transport.traces import continued, span_of
 from pallas_bus.turnlog.claims import claim_state
-from pallas_bus.turnlog.dead_letters import letter_name, turn_id_of
-from pallas_bus.turnlog.queue import Delivery, about_queue, submit
+from pallas_bus.turnlog.dead_letters import turn_id_of
+from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
+from pallas_bus.turnlog.writer import Keeping, TurnWriter
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
@@ -34,7 +34,6 @@ from pallas_executor.boundary import Boundary
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
-    Elsewhere,
     NotYet,
     Over,
     Run,
@@ -44,7 +43,6 @@ from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.end_undecodable import end_undecodable
 from pallas_executor.journal import NO_JOURNAL, Journal
-from pallas_executor.keep_failed import KeepFailed
 from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import run_turn
 from pallas_executor.running import Running, RunningTurn
@@ -61,9 +59,6 @@ A turn that another worker may still have is delivered at this interval until th
 
 MAX_NAK_DELAY = 30.0
 """The longest such delay in seconds; it grows with every delivery."""
-
-ELSEWHERE_DELAY = 0.1
-"""The same for a message of a turn that this worker has from another shard: most are put there in milliseconds."""
 
 HAND_BACK = 1.0
 """Seconds in which a turn that this worker could not finish is marked as handed back, not lost."""
@@ -83,7 +78,6 @@ class TakeTurn:
     running: Running
     letters: DeadLetters
     metrics: Metrics
-    keep: KeepFailed
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
         """Execute the delivered turn unless it is over already, and settle the delivery."""
@@ -95,8 +89,6 @@ class TakeTurn:
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
                     await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
-            if request.shard != delivery.shard:
-                request = request.model_copy(update={"shard": delivery.shard})
             with of_turn(**TurnRef.of(request).facts, conversation=request.correlation, task=request.task):
                 await self._take(key, request, delivery)
 
@@ -104,8 +96,6 @@ class TakeTurn:
         hosted = self.host(key)
         if hosted is None:
             await delivery.nak(NAK_DELAY)
-        elif self.running.shards.get(request.turn_id, request.shard) != request.shard:
-            await delivery.nak(min(ELSEWHERE_DELAY * delivery.delivered, MAX_NAK_DELAY))
         elif not self.running.has(request.turn_id):  # else it was delivered again to the worker that runs it
             about = about_queue(request, "process") | {"pallas.tool": request.tool}
             with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
@@ -146,45 +136,31 @@ class TakeTurn:
 
     async def _end_undecodable(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
         """Store a message that cannot be decoded as a dead letter, and end its turn."""
-        hosted = self.host(key)
-        if hosted is not None:
-            name = letter_name(delivery, turn_id_of(delivery))
-            await self.keep.original(delivery, TurnRef(*hosted.names, name), hosted.definition)
-        ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error)
+        keep = self._keeping(self.host(key))
+        ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error, keep)
         return _End.DEAD if ended else _End.LATER
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
-        """Claim, run and conclude; or put it into the queue of the shard to which it was moved."""
-        with self.running.taking(request.turn_id, request.shard):
-            end = await self._claim_and_run(hosted, request, delivery)
-        if isinstance(end, _End):
-            return end
-        # Not in the block above, in which this worker takes no other delivery of the turn. It is stored there before it
-        # leaves here. Twice is once: the log there decides.
-        await submit(self.bus, request.model_copy(update={"shard": end.to}))
-        log.info("moved to another shard", extra={"shard": end.to})
-        return _End.CONCLUDED
+        """Claim, run and conclude."""
+        with self.running.taking(request.turn_id):
+            return await self._claim_and_run(hosted, request, delivery)
 
-    async def _claim_and_run(
-        self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery
-    ) -> "_End | Elsewhere":
+    async def _claim_and_run(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
         ref, started_at = TurnRef.of(request), utc_now()
         match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
             case Over():
                 return _End.CONCLUDED
             case NotYet():
                 return _End.HELD
-            case Elsewhere() as elsewhere:
-                return elsewhere
             case Conclude(attempt, fence, why, used_up):
                 _trace_attempt(delivery, attempt)
                 if why is not None and used_up:
                     names = (ref.team, ref.agent, ref.turn_id)
-                    await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
+                    keep = self._keeping(hosted)
+                    await self.letters.keep(delivery, *names, "worker_lost", why.message, keep, attempts=attempt - 1)
                 await _abandon(hosted, ref)
                 writer = self._writer(hosted, request, attempt, fence, again=True)
-                failing = self._keeps(request, hosted)
-                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended, failing)
+                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
                 return _End.CONCLUDED
             case Run(attempt, fence, journal):
                 self.metrics.attempt_begins(request, attempt, started_at)
@@ -208,8 +184,7 @@ class TakeTurn:
                 return _End.HANDED_BACK
             if isinstance(outcome, Failed):
                 await _abandon(hosted, writer.ref)
-            failing = self._keeps(request, hosted)
-            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended, failing)
+            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
         except Superseded:
             state = await claim_state(self.bus, writer.ref)
             if not isinstance(state.claim, CancelRequested):
@@ -220,8 +195,11 @@ class TakeTurn:
             await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
         return _End.CONCLUDED
 
-    def _keeps(self, request: TurnRequested, hosted: HostedAgent) -> Callable[[], Awaitable[None]]:
-        return partial(self.keep.request, request, hosted.definition)
+    def _keeping(self, hosted: HostedAgent | None) -> Keeping:
+        """How long content of turns of the agent is kept; None: it is not hosted here any more."""
+        if hosted is None:
+            return lambda _status: self.content_seconds
+        return partial(hosted.definition.limits.kept_for, otherwise=self.content_seconds)
 
     def _writer(
         self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False
@@ -232,10 +210,10 @@ class TakeTurn:
             TurnRef.of(request),
             attempt,
             fence,
-            content_ttl=content_ttl_of(self.content_seconds),
+            keep=self._keeping(hosted),
             turn_timeout=hosted.definition.limits.turn_timeout,
             early_content=again or attempt > 1 or request.stowed is not None,
-            kept=kept_request(request, hosted.definition) if self.content_seconds else None,
+            kept=kept_request(request, hosted.definition),
         )
 
 

@@ -79,7 +79,7 @@ class AgentCalls:
         on_text: OnText | None = None,
         on_question: OnQuestion | None = None,
     ) -> CallAnswer:
-        """Call a tool. Cancelling this cancels the call at the agent.
+        """Call a tool. Cancelling this cancels the call at the agent, but not one with a key: see `cancel`.
 
         `tool` None: the agent's list decides, by the name of the `agent` (its server id), and arguments that the tool
         does not know are left out. `key` is the idempotency key. The functions are called one after the other, in the

@@ -99,9 +99,8 @@ def _limits(section: AgentSection, team: AgentsFile) -> Limits:
         max_attempts=section.max_attempts,
         max_rate=section.max_rate,
         max_rate_per_caller=section.max_rate_per_caller,
-        grace=section.grace,
         budget=_budget(team.budget) if team.budget is not None else None,
-        keep_failed=section.keep_failed if section.keep_failed is not None else team.keep_failed,
+        keep=(section.keep if section.keep is not None else team.keep) or {},
     )
 
 

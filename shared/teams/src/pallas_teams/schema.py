@@ -11,7 +11,17 @@ import re
 import uuid
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic_core import PydanticCustomError
 
 from pallas_contracts.bounds import (
@@ -29,6 +39,7 @@ from pallas_contracts.bounds import (
 from pallas_contracts.bounds import Name as BoundedName
 from pallas_contracts.costs import Currency, Money, Tokens
 from pallas_contracts.ids import TOKEN_PATTERN
+from pallas_contracts.turns import TURN_STATUSES, TurnStatus
 from pallas_teams.providers import PROVIDERS
 
 TOKEN = re.compile(TOKEN_PATTERN)
@@ -111,6 +122,20 @@ def _seconds_of(value: object) -> object:
 
 
 type Span = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_seconds_of)]
+_SPAN_TYPE = TypeAdapter[float](Span)
+
+
+def _spans_of(value: object) -> object:
+    """One time span as that for each way in which a turn ends; other values as they are."""
+    if not isinstance(value, str | int | float):
+        return value
+    try:
+        return dict.fromkeys(TURN_STATUSES, _SPAN_TYPE.validate_python(value))
+    except ValidationError as error:
+        raise _fault(error.errors(include_input=False, include_url=False)[0]["msg"]) from None
+
+
+type Keep = Annotated[dict[TurnStatus, Span], BeforeValidator(_spans_of)]
 
 
 class Section(BaseModel):
@@ -226,10 +251,8 @@ class AgentSection(Section):
     """Turns a second; more are refused as `busy`. Default: no limit."""
     max_rate_per_caller: PerSecond | None = None
     """Turns a second of one caller; more are refused as `busy`. Default: no limit."""
-    grace: Seconds = 30.0
-    """Seconds that a turn goes on after its caller has left, when the caller had sent an idempotency key."""
-    keep_failed: Span | None = None
-    """How long what a failed turn of this agent was asked is kept. Default: the team's."""
+    keep: Keep | None = None
+    """How long content of this agent's turns is kept. Default: the team's."""
     retry: Literal["safe", "unsafe"] = "unsafe"
     """`safe`: its tools (and, of a function, its steps and side effects) may be called again if a worker was lost
     before they answered; see [below](#tools-that-were-under-way)."""
@@ -259,9 +282,9 @@ class AgentsFile(Section):
     """The [registered team](glossary.md#team) that the folder belongs to."""
     budget: BudgetSection | None = None
     """What the team may spend on models in a [day](costs.md#budgets). Default: no limit."""
-    keep_failed: Span | None = None
-    """How long what a failed turn was asked is kept for a replay; see [below](#keep_failed). Default: not longer than
-    other content."""
+    keep: Keep | None = None
+    """How long content is kept after a turn's end, also by how it ended; see [below](#keep). Default:
+    `PALLAS_CONTENT_SECONDS` of the worker."""
     agents: dict[str, AgentSection]
     """The agents by name (characters as for `name`; not `get_health` or `send_message`)."""
 

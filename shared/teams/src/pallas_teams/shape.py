@@ -47,7 +47,7 @@ def suggestion(name: str, known: set[str]) -> str:
 
 
 def _add(schema: type[BaseModel], tree: Branch, detail: ErrorDetails, faults: FaultList) -> None:
-    path = detail["loc"]
+    path = tuple(part for part in detail["loc"] if part != "[key]")
     if detail["type"] == "extra_forbidden":
         _add_unknown(schema, tree, path, faults)
         return

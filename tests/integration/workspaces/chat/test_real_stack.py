@@ -125,7 +125,7 @@ async def test_the_answer_comes_once_whoever_is_killed(platform: Platform, datab
     assert (platform.folder / "effects").read_text("utf-8").split() == ["noted"]
 
 
-async def test_a_cancel_ends_the_turn_at_once_and_not_after_its_grace(platform: Platform, database: str) -> None:
+async def test_a_cancel_ends_the_turn_at_once(platform: Platform, database: str) -> None:
     gateway, _, console = await asyncio.gather(platform.gateway(), platform.worker(), platform.console())
     engine = open_engine(database, pool=1, service="tests")
     await attach(engine, Endpoint("harper", await served(gateway)))

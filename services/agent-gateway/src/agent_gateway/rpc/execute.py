@@ -15,6 +15,9 @@ from agent_gateway.rpc.answers import Answers
 from agent_gateway.rpc.caller import RpcCaller
 from agent_gateway.rpc.read_execution import Execution, read_execution
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.arguments import find_tool
+from pallas_calls.keyed.call_once import call_once
+from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.model import Call, Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.submit_turn import make_request
@@ -85,6 +88,8 @@ class Execute:
         self, server: AgentServer, asked: Execution, answers: Answers
     ) -> tuple[ToolDefinition, JsonObject]:
         try:
+            if asked.meta.cancel:
+                return find_tool(server.definition, asked.function), {}
             checked = await server.check(asked.function, asked.input)
         except NotFound:
             known = [tool.name for tool in server.definition.tools]
@@ -99,6 +104,8 @@ class Execute:
         if asked.meta.idempotency_key is not None:
             return asked.meta.idempotency_key
         if self.caller.key is None:
+            if asked.meta.cancel:
+                raise invalid_params("meta.cancel", "needs an idempotency key, of the turn to cancel")
             return f"signed:{self.caller.signed}:{place}" if self.caller.signed is not None else None
         if not 1 <= len(self.caller.key) <= MAX_LENGTH:
             raise invalid_params("Idempotency-Key", f"must be a text of 1 to {MAX_LENGTH} characters")
@@ -107,10 +114,12 @@ class Execute:
     async def _follow(
         self, turn: TurnRequested, limits: Limits, asked: Execution, answers: Answers
     ) -> TurnEnd | Refusal:
-        """Follow the turn to its end, at most until the time limit of the call; the turn is then cancelled."""
+        """Cancel the turn, or follow it to its end. At the time limit of the call its caller has left."""
         try:
             async with asyncio.timeout(asked.meta.timeout) as limit:
-                return await self.platform.calls.call(turn, limits, _Caller(limit))
+                if asked.meta.cancel:
+                    return await cancel_key(self.platform.calls, turn)
+                return await call_once(self.platform.calls, turn, limits, _Caller(limit))
         except TimeoutError:
             message = f"Timeout: the function did not answer within {asked.meta.timeout:g} s, as the call demands."
             facts: JsonObject = {"code": "turn_timeout", "retryable": turn.digest is not None}

@@ -34,7 +34,7 @@ _META: JsonObject = {
         "timeout": _SECONDS
         | {
             "description": "seconds to wait for the answer. It can only shorten the agent's own limit. When it has"
-            " passed, the caller has left: the turn is cancelled, with an idempotency key after the agent's `grace`."
+            " passed, the caller has left: the turn is cancelled, unless the call has an idempotency key."
         },
         "idempotency_key": {
             "type": "string",
@@ -42,6 +42,11 @@ _META: JsonObject = {
             "maxLength": 200,
             "description": "the same call with the same key is the same turn. Also as the header `Idempotency-Key`, but"
             " not for a batch.",
+        },
+        "cancel": {
+            "type": "boolean",
+            "description": "true: cancel the turn of the idempotency key instead, whatever the input. The answer is the"
+            " error `cancelled`, or, if the turn is over, its answer.",
         },
     },
 }

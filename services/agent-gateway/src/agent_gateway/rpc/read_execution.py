@@ -32,11 +32,15 @@ class _Params(BaseModel):
 
 
 class Meta(_Params):
-    """`meta` of a call. Pallas adds `idempotency_key` and `timeout` (seconds). Unknown fields are ignored."""
+    """`meta` of a call. Unknown fields are ignored.
+
+    Pallas adds `idempotency_key`, `cancel` (of the turn of that key) and `timeout` (seconds).
+    """
 
     task_id: _Id
     timestamp: Annotated[str, AfterValidator(_moment)] | None = None
     idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH)] | None = None
+    cancel: bool = False
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 

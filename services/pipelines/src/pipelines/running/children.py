@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import first_cancel
+from pallas_calls.keyed.call_once import call_child
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -141,8 +141,7 @@ class Children:
         """Whether the child was cancelled before any worker had claimed it: then nobody can claim it any more."""
 
         async def look() -> bool:
-            cancels = [await first_cancel(self.calls.bus, each) for each in await in_each_shard(self.calls.bus, ref)]
-            return None not in cancels
+            return await first_cancel(self.calls.bus, ref) is not None
 
         return await retry_while_unavailable(look, "find out whether a call began", deadline=None)
 
@@ -152,7 +151,8 @@ class Children:
         definition = self.catalogue.definition(request.team, request.agent) or module.definition
         with self.attempt.steps.elsewhere():
             while True:
-                end = await self.calls.call_child(request, definition.limits, _Parent(self.attempt.steps), again=again)
+                parent = _Parent(self.attempt.steps)
+                end = await call_child(self.calls, request, definition.limits, parent, again=again)
                 if not isinstance(end, Refusal) or end.code != "busy":
                     return end
                 again = end.turn_id is not None or again

@@ -53,7 +53,7 @@ export interface Bar {
   currency: string | null;
 }
 
-export type BarKind = "queue" | "attempt" | "journal" | "step" | "model" | "tool" | "agent" | "content" | "joined" | "cancel" | "outcome";
+export type BarKind = "queue" | "attempt" | "journal" | "step" | "model" | "tool" | "agent" | "content" | "cancel" | "outcome";
 
 export interface Believed {
   active: boolean | null;
@@ -341,7 +341,6 @@ export interface TurnView {
   bars: Bar[];
   times: TurnTimes;
   trace: string | null;
-  joins: number;
   content: TurnContent | null;
   content_until: string | null;
   fault: string | null;

@@ -17,7 +17,7 @@ LONGEST_WORDS = 300
 
 _NEEDED: Mapping[Kind, int] = {"queue": 0, "attempt": 0, "cancel": 0, "outcome": 0, "journal": 1}
 _CALLS: frozenset[Kind] = frozenset({"step", "model", "tool", "agent"})
-_PLURALS: Mapping[Kind, str] = {"content": "events", "journal": "entries of the journal", "joined": "joins"}
+_PLURALS: Mapping[Kind, str] = {"content": "events", "journal": "entries of the journal"}
 
 
 def bars_of(entries: Sequence[Entry], began: datetime, *, most: int = MOST_BARS) -> tuple[Bar, ...]:

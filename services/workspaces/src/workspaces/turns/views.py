@@ -54,7 +54,6 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
         bars=bars_of(entries, began),
         times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,
-        joins=len(turn.joins),
         content=_content(turn, found) if content else None,
         content_until=turn.outcome.content_until if turn.outcome is not None else None,
         fault=_cut(found.end.message) if isinstance(found.end, Fault) else None,

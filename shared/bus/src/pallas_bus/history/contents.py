@@ -4,15 +4,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.claim_checks import whole_request, whole_result
-from pallas_bus.turnlog.content.sealed import REQUEST, OpenKey, open_sealed
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta, TurnRequested
+from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta
 
 EXPIRED = "content_expired: the content of the turn is no longer stored"
 
@@ -77,25 +73,6 @@ async def with_content(bus: Bus, turn: TurnHistory) -> TurnHistory:
                 except (NotFound, Rejected):
                     del attempt.events[number]
     return turn
-
-
-async def sealed_request(bus: Bus, ref: TurnRef, key: OpenKey) -> TurnRequested | None:
-    """What a failed turn was asked, from what is sealed of it; None if nothing is kept.
-
-    Raises:
-        Rejected: it is damaged, of another turn, or sealed for another key (`content_damaged`).
-        Unavailable: the broker does not answer.
-    """
-    data = await open_sealed(bus, ref, REQUEST, key)
-    if data is None:
-        return None
-    try:
-        request = TurnRequested.model_validate_json(data)
-    except ValidationError as error:
-        raise Rejected(f"what is sealed of turn {ref.turn_id!r} cannot be read", code="content_damaged") from error
-    if TurnRef.of(request) != ref:
-        raise Rejected(f"what is sealed of turn {ref.turn_id!r} is of another turn", code="content_damaged")
-    return request
 
 
 def content_of(turn: TurnHistory) -> Content:

@@ -10,15 +10,14 @@ from pallas_contracts.catalog import (
     TURN_CLAIM,
     TURN_CONTENT,
     TURN_EVENT,
-    TURN_JOINED,
     TURN_OUTCOME,
     TURN_REQUESTED,
 )
-from pallas_contracts.turns import TurnClaim, TurnEvents, TurnJoined, TurnOutcome, TurnRequested
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
-type Entry = TurnRequested | TurnClaim | TurnEvents | TurnJoined | TurnOutcome
+type Entry = TurnRequested | TurnClaim | TurnEvents | TurnOutcome
 
 _MESSAGES: dict[str, type[Entry]] = {
     TURN_REQUESTED.name: TurnRequested,
@@ -26,7 +25,6 @@ _MESSAGES: dict[str, type[Entry]] = {
     TURN_EVENT.name: TurnEvents,
     TURN_CONTENT.name: TurnEvents,
     TURN_OUTCOME.name: TurnOutcome,
-    TURN_JOINED.name: TurnJoined,
 }
 
 

@@ -30,9 +30,7 @@ from pallas_contracts.turns import (
     ToolStarted,
 )
 
-type Kind = Literal[
-    "queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"
-]
+type Kind = Literal["queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "cancel", "outcome"]
 
 
 @dataclass
@@ -91,7 +89,6 @@ def timeline(turn: TurnHistory) -> list[Entry]:
             took = (taken_at - since).total_seconds() if taken_at is not None else None
             what = "waited for another worker" if taken_at is not None else "waits for another worker"
             entries.append(Entry(since, "queue", what, took))
-    entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     entries += [Entry(it.at, "journal", f"{it.by} decided after a restore: {it.decision}") for it in turn.decided]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))

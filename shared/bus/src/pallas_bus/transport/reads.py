@@ -139,15 +139,6 @@ async def read_all(bus: Bus, stream: str, subject: str, *, after: int = 0) -> li
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def read_at(bus: Bus, stream: str, position: int) -> Record | None:
-    """Return the message at `position`, or None when there is none (any more). The leader is read.
-
-    Raises:
-        Unavailable: the broker did not answer.
-    """
-    return await _read_one(bus, stream, {"seq": position})
-
-
 async def count_by_subject(bus: Bus, stream: str, subject: str) -> dict[str, int]:
     """The number of stored messages on every subject that matches `subject` and has any.
 

@@ -14,9 +14,7 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import count_by_subject, read, read_last, read_newest
-from pallas_bus.turnlog.content.sealed import ORIGINAL, OpenKey, drop_sealed, open_sealed, sealed_turns
 from pallas_bus.turnlog.queue import Delivery
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, DEAD_ORIGINAL, TURN_REQUESTED
 from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Rejected
@@ -29,11 +27,10 @@ _MOST_FAULTS = 10
 
 @dataclass(frozen=True, slots=True)
 class KeptLetter:
-    """A dead letter, whether its original has not expired, and whether what it asked is sealed."""
+    """A dead letter, and whether its original has not expired."""
 
     letter: DeadLetter
     has_original: bool
-    is_sealed: bool = False
 
 
 def dead_letter(
@@ -55,8 +52,7 @@ def dead_letter(
 
 def letter_name(delivery: Delivery, turn_id: str | None) -> str:
     """The name of the dead letter of a delivered message."""
-    shard = f"{delivery.shard}-" if delivery.shard else ""
-    return turn_id or f"position-{shard}{delivery.position}"
+    return turn_id or f"position-{delivery.position}"
 
 
 def original_of(delivery: Delivery, *, team: str, agent: str, letter: str) -> DeadOriginal:
@@ -65,8 +61,8 @@ def original_of(delivery: Delivery, *, team: str, agent: str, letter: str) -> De
     return DeadOriginal(letter=letter, team=team, agent=agent, headers=delivery.headers, data=data)
 
 
-async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, content_seconds: float) -> DeadLetter | None:
-    """Store the delivered message for `content_seconds`, then its letter. None: it was stored before.
+async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, seconds: float) -> DeadLetter | None:
+    """Store the delivered message for `seconds`, then its letter. None: it was stored before.
 
     If the message is too large to be stored, the letter has no original, and its reason says so.
 
@@ -77,7 +73,7 @@ async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, conte
         return None
     original = original_of(delivery, team=letter.team, agent=letter.agent, letter=letter.letter)
     try:
-        await _put(bus, DEAD_ORIGINAL, letter, original, {"Nats-TTL": f"{max(1, int(content_seconds))}s"})
+        await _put(bus, DEAD_ORIGINAL, letter, original, {"Nats-TTL": f"{max(1, int(seconds))}s"})
     except Rejected as error:
         if error.code != "too_large":
             raise
@@ -106,8 +102,7 @@ async def read_letters(
     records = [record async for record in read(bus, DEAD_LETTERS.name, subject, since=since)]
     letters = [DeadLetter.model_validate_json(record.data) for record in records]
     originals = await count_by_subject(bus, DEAD_LETTERS.name, DEAD_ORIGINAL.template.filter(**ids))
-    sealed = await sealed_turns(bus, team=team, agent=agent)
-    return [KeptLetter(each, _subject(DEAD_ORIGINAL, each) in originals, each.letter in sealed) for each in letters]
+    return [KeptLetter(each, _subject(DEAD_ORIGINAL, each) in originals) for each in letters]
 
 
 async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None] | None:
@@ -127,15 +122,6 @@ async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | N
     return (letter, original) if letter is not None else None
 
 
-async def sealed_original(bus: Bus, letter: DeadLetter, key: OpenKey) -> DeadOriginal | None:
-    """The original of a letter, from what is sealed of it; None if nothing is kept. Raises as `open_sealed` does."""
-    data = await open_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL, key)
-    original = DeadOriginal.model_validate_json(data) if data is not None else None
-    if original is not None and _subject(DEAD_ORIGINAL, original) != _subject(DEAD_ORIGINAL, letter):
-        raise Rejected(f"what is sealed of letter {letter.letter!r} is of another one", code="content_damaged")
-    return original
-
-
 def request_of(original: DeadOriginal) -> TurnRequested:
     """Decode the request in an original.
 
@@ -149,12 +135,11 @@ def request_of(original: DeadOriginal) -> TurnRequested:
 
 
 async def drop_letter(bus: Bus, letter: DeadLetter) -> None:
-    """Remove a letter and its original, also a sealed one.
+    """Remove a letter and its original.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
-    await drop_sealed(bus, TurnRef(letter.team, letter.agent, letter.letter), ORIGINAL)
     await _purge(bus, _subject(DEAD_ORIGINAL, letter))
     await _purge(bus, _subject(DEAD_LETTER, letter))
 

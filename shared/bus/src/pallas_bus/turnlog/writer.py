@@ -27,9 +27,10 @@ from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content.claim_checks import heaviest, offload_entry, offload_result
 from pallas_bus.turnlog.content.objects import HEADERS
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_OUTCOME
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
+    TURN_STATUSES,
     Answered,
     AnyEvent,
     HandedBack,
@@ -44,11 +45,12 @@ from pallas_contracts.turns import (
     TurnEvents,
     TurnOutcome,
     TurnRequested,
+    TurnStatus,
 )
 
 log = logging.getLogger(__name__)
 
-CONTENT_TTL = 900.0
+CONTENT_SECONDS = 900.0
 
 LEAST_CONTENT_TTL = 10.0
 """Seconds for which content is kept at least: its caller still gets it when a connection breaks at the turn's end."""
@@ -68,18 +70,18 @@ _SLACK = 60.0
 """Seconds by which the time to live of early content is longer than the time until it is removed."""
 
 
-def content_ttl_of(content_seconds: float) -> float:
-    """Seconds for which content is kept after a turn's end, if `content_seconds` are configured."""
-    return max(content_seconds, LEAST_CONTENT_TTL)
+type Keeping = Callable[[TurnStatus], float]
+"""For how many seconds content is wanted after the end of a turn, by how it ended. 0: only until it is delivered."""
 
 
 @dataclass
 class TurnWriter:
     """Writes for one attempt. `fence` is the position of its claim in the log.
 
-    Content is kept for `content_ttl` seconds after the turn's end. Early content, written before the end, has a time
-    to live that covers the rest of `turn_timeout` as well. `early_content` says that there is some, of this attempt or
-    an earlier one: the outcome then says when it is removed. `kept` is the request as it is kept for a replay.
+    Content is kept after the turn's end for as long as `keep` says. Early content, written before the end, has a time
+    to live that covers the rest of `turn_timeout` as well, however the turn ends. `early_content` says that there is
+    some, of this attempt or an earlier one: the outcome then says when it is removed. `kept` is the request as it is
+    kept for a replay.
 
     Most events are sent without waiting for the broker. Some may be lost, when the connection breaks or a send fails.
     Before the outcome, the writer then reads the log and sends again what it does not have. `_sent` holds the events
@@ -90,7 +92,7 @@ class TurnWriter:
     ref: TurnRef
     attempt: int
     fence: int
-    content_ttl: float = CONTENT_TTL
+    keep: Keeping = lambda _status: CONTENT_SECONDS
     turn_timeout: float = 0.0
     early_content: bool = False
     kept: TurnRequested | None = None
@@ -203,7 +205,7 @@ class TurnWriter:
 
     async def offload(self, result: Result) -> Result:
         """The result as it is sent: offloaded if it is too big for a message. Raises as `offload_result` does."""
-        light = await offload_result(self.bus, self.ref, self.attempt, result, ttl=self.content_ttl + _SLACK)
+        light = await offload_result(self.bus, self.ref, self.attempt, result, ttl=self._longest_ttl + _SLACK)
         self.early_content |= light.stowed is not None
         return light
 
@@ -221,7 +223,7 @@ class TurnWriter:
                 free again.
         """
         if self.early_content:
-            due = outcome.ended_at + timedelta(seconds=self.content_ttl)
+            due = outcome.ended_at + timedelta(seconds=self._ttl(outcome.status))
             outcome = outcome.model_copy(update={"content_until": due})
         deadline = _CONCLUDE_TRIES * self.bus.timeout
         stored = await self._retry(partial(self._put_end, outcome), "end the turn", deadline=deadline)
@@ -239,7 +241,7 @@ class TurnWriter:
             await self._send(batch)
         ends = self._last_batches(contents)
         try:
-            await self._send_kept()
+            await self._send_kept(outcome.status)
             return await self._put_in_order(ends, outcome)
         except Unavailable:
             self._contents[:0] = contents
@@ -248,11 +250,12 @@ class TurnWriter:
 
     async def _put_in_order(self, ends: list[Batch], outcome: TurnOutcome) -> Stored:
         """Store the last content, then the outcome: in one write, unless the stream takes them one by one."""
+        ttl = self._ttl(outcome.status)
         if self.bus.one_by_one:
             for batch in ends:
-                await self._put(batch, self.content_ttl)
+                await self._put(batch, ttl)
             return await self._put_outcome(outcome)
-        puts = [*(self._put(batch, self.content_ttl) for batch in ends), self._put_outcome(outcome)]
+        puts = [*(self._put(batch, ttl) for batch in ends), self._put_outcome(outcome)]
         results = await asyncio.gather(*map(_begun, puts), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -276,12 +279,12 @@ class TurnWriter:
         subject = self.ref.on(TURN_OUTCOME.template)
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
 
-    async def _send_kept(self) -> None:
+    async def _send_kept(self, status: TurnStatus) -> None:
         """Send the kept request. It is sent before the outcome, so the outcome's acknowledgement covers it."""
-        if self.kept is None:
+        if self.kept is None or not self.keep(status):
             return
         named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.ref.turn_id}:{self.attempt}"}
-        headers = trace_headers(named | time_to_live(self.content_ttl))
+        headers = trace_headers(named | time_to_live(self._ttl(status)))
         with suppress(Rejected):  # the turn must not fail because a copy cannot be kept
             await self.bus.send(self.ref.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
 
@@ -310,7 +313,7 @@ class TurnWriter:
         found: set[int] = set()
         for contract in (TURN_EVENT, TURN_CONTENT):
             subject = self.ref.on(contract.template)
-            async for record in read(self.bus, self.ref.log, subject, timeout=self.bus.timeout):
+            async for record in read(self.bus, TURN_LOG.name, subject, timeout=self.bus.timeout):
                 batch = TurnEvents.model_validate_json(record.data)
                 if batch.attempt == self.attempt:
                     found.update(event.seq for event in batch.events)
@@ -383,10 +386,18 @@ class TurnWriter:
             return trace_headers({})
         return trace_headers(time_to_live(self._early_ttl if content_ttl is None else content_ttl))
 
+    def _ttl(self, status: TurnStatus) -> float:
+        """Seconds for which content is kept after the turn's end, if it ends so."""
+        return max(self.keep(status), LEAST_CONTENT_TTL)
+
+    @property
+    def _longest_ttl(self) -> float:
+        return max(map(self._ttl, TURN_STATUSES))
+
     @property
     def _early_ttl(self) -> float:
         """Seconds for which content is kept that is written now, before the turn's end."""
-        return max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
+        return max(0.0, self._until - time.monotonic()) + self._longest_ttl + _SLACK
 
     def _batches(self, events: list[AnyEvent]) -> list[Batch]:
         return batches(events, self._written, self.bus.max_payload - HEADERS)

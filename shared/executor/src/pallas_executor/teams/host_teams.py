@@ -7,7 +7,7 @@ its team stays as it was, and so do all others.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,6 @@ from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import Trouble
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import PallasError
-from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -27,17 +26,12 @@ log = logging.getLogger(__name__)
 
 WATCH_INTERVAL = 0.5
 
-_CANNOT_KEEP = Trouble(
-    status="degraded", reason="keep_failed: its worker has no PALLAS_KEEP_PUBLIC_KEY, so nothing is kept"
-)
-
 
 @dataclass
 class HostTeams:
     """Keeps the agents of `executor`, and their published definitions, in step with the folders.
 
-    `make` makes the agents of `kinds`; those of other kinds have workers of their own. `keeps_failed`: the executor has
-    a key to seal what failed turns were asked.
+    `make` makes the agents of `kinds`; those of other kinds have workers of their own.
     """
 
     executor: Executor
@@ -45,7 +39,6 @@ class HostTeams:
     make: Callable[[TeamFolder], Awaitable[HostedTeam]]
     kinds: frozenset[str]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    keeps_failed: bool = False
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
@@ -63,16 +56,12 @@ class HostTeams:
         return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
 
     def troubles(self) -> dict[str, Trouble]:
-        """Agents that run and lack something, or of which this worker cannot keep what failed turns were asked."""
-        found = {} if self.keeps_failed else {agent.key: _CANNOT_KEEP for agent in self._keeping()}
+        """Agents that run and lack something."""
+        found = dict[str, Trouble]()
         for team, hosted in self.hosted.items():
             for agent, why in hosted.shared.lacks().items():
                 found[f"{team}.{agent}"] = Trouble(status="degraded", reason=line(why))
         return found
-
-    def _keeping(self) -> Iterator[HostedAgent]:
-        agents = (agent for hosted in self.hosted.values() for agent in hosted.agents)
-        return (agent for agent in agents if agent.definition.limits.keep_failed)
 
     def stdio(self) -> dict[str, str | None]:
         """What is wrong with each stdio dependency, by its key; None when it answers."""

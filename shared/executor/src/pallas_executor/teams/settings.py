@@ -4,7 +4,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pallas_executor.seal_key_text import SealKeyText
 from pallas_runtime.settings import Folders, Settings
 
 
@@ -17,7 +16,4 @@ class WorkerSettings(Settings):
     hold: bool = Field(False, description="take no turns, as after a restore")
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
-    )
-    keep_public_key: SealKeyText | None = Field(
-        None, description="public key to which requests of failed turns are sealed, for agents with `keep_failed`"
     )

@@ -14,7 +14,6 @@ from pallas_bus.transport.headers import time_to_live
 from pallas_bus.transport.reads import read, read_newest
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS
-from pallas_contracts.contract import Blob
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Offloaded, TurnError
 
@@ -39,21 +38,15 @@ async def offload(bus: Bus, ref: TurnRef, name: str, data: bytes, *, ttl: float 
     Raises:
         Unavailable: the broker did not acknowledge every part; the call may be repeated.
     """
-    parts = await put_parts(bus, OBJECT_PART, ref, name, data, ttl=ttl)
-    return Offloaded(name=name, parts=parts, size=len(data), sha256=hashlib.sha256(data).hexdigest())
-
-
-async def put_parts(bus: Bus, blob: Blob, ref: TurnRef, name: str, data: bytes, *, ttl: float | None) -> int:
-    """Store `data` under the turn's id and `name`, in parts; returns their number. Raises as `offload` does."""
     size = min(PART, bus.max_payload - HEADERS)
     parts = [data[start : start + size] for start in range(0, len(data), size)]
     headers = time_to_live(ttl) if ttl is not None else None
     for some in batched(enumerate(parts), _AT_ONCE, strict=False):
-        puts = (bus.put(_subject(ref, name, number, blob), part, headers) for number, part in some)
+        puts = (bus.put(_subject(ref, name, number), part, headers) for number, part in some)
         for result in await asyncio.gather(*puts, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
-    return len(parts)
+    return Offloaded(name=name, parts=len(parts), size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 async def fetch(bus: Bus, ref: TurnRef, claim_check: Offloaded) -> bytes:
@@ -96,5 +89,5 @@ def objects_of(ref: TurnRef) -> str:
     return OBJECT_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id)
 
 
-def _subject(ref: TurnRef, name: str, part: int, blob: Blob = OBJECT_PART) -> str:
-    return blob.template.subject(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=name, part=str(part))
+def _subject(ref: TurnRef, name: str, part: int) -> str:
+    return OBJECT_PART.template.subject(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=name, part=str(part))

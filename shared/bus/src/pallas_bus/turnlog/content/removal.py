@@ -6,10 +6,9 @@ from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.content.objects import drop, objects_of
-from pallas_bus.turnlog.content.sealed import sealed_of
 from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_FAILED, KEPT_REQUEST, TURN_CONTENT, TURN_OBJECTS
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.errors import PallasError
 
 _NO_MESSAGE = 10043
@@ -25,16 +24,13 @@ async def remove_content(bus: Bus, ref: TurnRef) -> None:
         Unavailable: the broker does not answer; the call may be repeated.
     """
     for contract in (TURN_CONTENT, KEPT_REQUEST):
-        await bus.api(f"STREAM.PURGE.{ref.log}", {"filter": ref.on(contract.template)})
+        await bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": ref.on(contract.template)})
     await drop(bus, ref)
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased of a turn: messages of content, parts of objects, and whether an original of a dead letter.
-
-    Parts of sealed requests and originals count as parts of objects.
-    """
+    """What was erased of a turn: messages of content, parts of objects, and whether an original of a dead letter."""
 
     messages: int
     parts: int
@@ -47,15 +43,15 @@ class Erased:
 
 
 async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
-    """Remove the same, what is sealed, and the original of a dead letter; overwrite all of it on the broker's disk.
+    """Remove the same and the original of a dead letter; overwrite all of it on the broker's disk.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
     messages = 0
     for contract in (TURN_CONTENT, KEPT_REQUEST):
-        messages += await _erase(bus, ref.log, ref.on(contract.template))
-    parts = await _erase(bus, TURN_OBJECTS.name, objects_of(ref)) + await _erase(bus, KEPT_FAILED.name, sealed_of(ref))
+        messages += await _erase(bus, TURN_LOG.name, ref.on(contract.template))
+    parts = await _erase(bus, TURN_OBJECTS.name, objects_of(ref))
     return Erased(messages, parts, await forget_original(bus, ref.turn_id))
 
 

@@ -10,7 +10,6 @@ export const KINDS = {
   tool: { name: "Tool", icon: "wrench" },
   agent: { name: "Sub-agent", icon: "bot" },
   content: { name: "Content", icon: "file-text" },
-  joined: { name: "Joined", icon: "git-branch" },
   cancel: { name: "Cancel", icon: "circle-x" },
   outcome: { name: "Outcome", icon: "circle-check" },
 };

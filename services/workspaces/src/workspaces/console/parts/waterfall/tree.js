@@ -1,7 +1,7 @@
 /**
  * The rows of a waterfall: which bars are seen, how deep, and what a collapsed bar hides. Nothing here knows the page.
  *
- * @typedef {"queue"|"attempt"|"journal"|"step"|"model"|"tool"|"agent"|"content"|"joined"|"cancel"|"outcome"} BarKind
+ * @typedef {"queue"|"attempt"|"journal"|"step"|"model"|"tool"|"agent"|"content"|"cancel"|"outcome"} BarKind
  *
  * @typedef {object} Bar One row, as `GET /turns/{id}` has it. `took_ms` null: it has not ended, or is a moment.
  * @property {number} id
@@ -32,7 +32,7 @@
  */
 
 /** Bars without a duration. @type {ReadonlySet<BarKind>} */
-export const MOMENTS = new Set(["journal", "content", "joined", "cancel", "outcome"]);
+export const MOMENTS = new Set(["journal", "content", "cancel", "outcome"]);
 
 /** The bars directly below each bar, in their order. A bar whose parent is missing is a root, below null.
  * @param {readonly Bar[]} bars @returns {Map<number|null, Bar[]>} */

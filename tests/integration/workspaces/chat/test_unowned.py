@@ -3,14 +3,14 @@
 import uuid
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import attach, begin
 from tests.integration.workspaces.lab import a_workspaces
 from tests.waiting import eventually
 from tests.workspaces_world.agent import Agent
 
-from workspaces.chat import leases
+from workspaces.chat import replies
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
 UNOWNED = "pallas_workspaces_replies_unowned"
@@ -19,15 +19,15 @@ UNOWNED = "pallas_workspaces_replies_unowned"
 async def test_replies_that_nobody_takes_over_are_counted_until_somebody_does(
     database: str, harper: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(replies, "UNOWNED_SECONDS", 0.1)
     async with a_workspaces(postgres_url=database) as lab:
         engine = lab.service.parts.engine
         await attach(engine, harper)
         talk = await begin(lab.browser)
         reply = {
             "id": str(uuid.uuid4()), "conversation_id": talk.conversation, "seq": 2, "role": "assistant",
-            "content": "", "status": "sending", "key": str(uuid.uuid4()), "attempt": 1, "owner": "gone",
-            "leased_until": func.now() - leases.UNOWNED, "revision": REVISIONS.next_value(),
+            "content": "", "status": "sending", "key": str(uuid.uuid4()), "attempt": 1, "replica": 1,
+            "revision": REVISIONS.next_value(),
         }  # fmt: skip
         async with engine.connect() as stuck:
             locked = select(Conversation.id).with_for_update(key_share=True)

@@ -216,11 +216,11 @@ class Conversation(Base):
 class ChatMessage(Base):
     """A message of a person (`user`), or the reply of an agent (`assistant`).
 
-    `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `replica`
-    has the number of the replica that calls the agent, 0 if none does. `question` is what the agent asks, with the names of
+    `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` has
+    the number of the replica that calls the agent. `question` is what the agent asks, with the names of
     its `fields` in order, since JSONB sorts keys. `answers` has what the person answered, by question. `remembers_from`
     is the `seq` of the oldest message that the agent was sent, `images_from` that of the oldest one that was sent with
-    its images.
+    its images. `progress` and `leased_until` are not used any more.
     """
 
     __tablename__ = "messages"
@@ -252,11 +252,13 @@ class ChatMessage(Base):
     error_code: Mapped[str | None]
     error: Mapped[str | None]
     turn_id: Mapped[str | None] = mapped_column(index=True)
+    progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]
     remembers_from: Mapped[int | None]
     images_from: Mapped[int | None]
-    replica: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    owner: Mapped[str | None]
+    leased_until: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(server_default=text("0"))
 
 

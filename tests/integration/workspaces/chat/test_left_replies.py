@@ -19,7 +19,7 @@ from workspaces.live import hub
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
 UNOWNED = "pallas_workspaces_replies_unowned"
-GONE = 1
+GONE = "1"
 """The number of a replica that has never been."""
 
 
@@ -29,7 +29,7 @@ async def store_reply(connection: AsyncConnection, talk: Talk, instance: str, se
     both: dict[str, Any] = {"conversation_id": talk.conversation, "revision": REVISIONS.next_value()}
     asked = {"id": str(uuid.uuid4()), "seq": 1, "role": "user", "content": "hello", "status": "answered"}
     agent = {"agent_instance_id": instance, "agent_server_id": server_id, "key": str(uuid.uuid4()), "attempt": 1}
-    reply = {"id": reply_id, "seq": 2, "role": "assistant", "status": "sending", "replica": GONE, **agent}
+    reply = {"id": reply_id, "seq": 2, "role": "assistant", "status": "sending", "owner": GONE, **agent}
     for message in (asked, reply):
         await connection.execute(insert(ChatMessage).values(**both, **message))
     return reply_id
@@ -81,7 +81,7 @@ async def test_a_replica_lives_until_its_process_is_gone_or_has_frozen(
 ) -> None:
     engine = open_engine(database, pool=1, service="tests")
 
-    async def lives(replica: int) -> bool:
+    async def lives(replica: str) -> bool:
         async with engine.connect() as connection:
             return replica in (await connection.scalars(hub.REPLICAS)).all()
 

@@ -13,7 +13,6 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    literal_column,
     null,
     or_,
     select,
@@ -63,7 +62,7 @@ def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
     new: dict[str, Any] = {
         name: bindparam(f"new_{name}") for name in ("status", "content", "error_code", "error", "turn_id")
     }
-    over: dict[str, Any] = {"ended_at": func.now(), "replica": literal_column("0"), "question": null()}
+    over = {"ended_at": func.now(), "owner": null(), "question": null()}
     changed = changing(ChatMessage.id == before.c.id, wanted, **new, **over)
     ended = changed.returning(*ChatMessage.__table__.c, before.c.behind).cte("changed")
     return telling(ended, answering=False).add_columns(*ended.c)
@@ -183,5 +182,5 @@ async def end_restored_replies(session: AsyncSession) -> None:
     """
     ended = {"status": "failed", "error_code": INTERRUPTED, "error": _RESTORED, "ended_at": func.now()}
     running = update(ChatMessage).where(IS_RUNNING)
-    values = {**ended, "replica": 0, "question": None, "revision": REVISIONS.next_value()}
+    values = {**ended, "owner": None, "question": None, "revision": REVISIONS.next_value()}
     await session.execute(running.values(**values), execution_options={"synchronize_session": False})

@@ -64,7 +64,7 @@ class Deciding:
             NotFound: there is no such reply.
             Conflict: it has ended (`not_running`).
         """
-        ended = {"status": "cancelled", "ended_at": func.now(), "replica": 0, "question": None}
+        ended = {"status": "cancelled", "ended_at": func.now(), "owner": None, "question": None}
         async with writing(self._engine) as session:
             await lock_reply(session, reply_id)
             reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING), answering=False)

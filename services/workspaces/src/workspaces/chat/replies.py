@@ -47,7 +47,8 @@ MOST_CLAIMED = 50
 _KEY_IS_KNOWN = timedelta(days=1)
 """How long an agent is trusted to know a key. A call under a key that it has forgotten would be a new one."""
 
-_LEFT = and_(IS_RUNNING, or_(ChatMessage.replica == bindparam("me"), ChatMessage.replica.not_in(REPLICAS)))
+_NOBODY = ChatMessage.owner.is_(None)
+_LEFT = and_(IS_RUNNING, or_(ChatMessage.owner == bindparam("me"), _NOBODY, ChatMessage.owner.not_in(REPLICAS)))
 _HELD = ChatMessage.id == func.any(bindparam("held", type_=ARRAY(Uuid(as_uuid=False))))
 _FOUND = Prepared(
     select(
@@ -55,7 +56,7 @@ _FOUND = Prepared(
         ChatMessage.status,
         ChatMessage.key,
         ChatMessage.attempt,
-        ChatMessage.replica,
+        ChatMessage.owner,
         ChatMessage.error_code,
         ChatMessage.answers,
     ).where(or_(_LEFT, _HELD))
@@ -148,7 +149,7 @@ class Replies:
         if self._stopping:
             await self._release()
             return
-        released = {(row.id, row.attempt) for row in left if not row.replica}
+        released = {(row.id, row.attempt) for row in left if row.owner is None}
         due = [one for one, since in self._left.items() if one in released or now - since >= GONE_SECONDS]
         for claim in await self._take_over(due[:MOST_CLAIMED]) if due else ():
             self._metrics.taken_over.inc()
@@ -181,7 +182,7 @@ class Replies:
             claimed = (
                 update(ChatMessage)
                 .where(ChatMessage.conversation_id.in_(is_forgotten), *those)
-                .values(replica=self._hub.replica, attempt=ChatMessage.attempt + 1, revision=REVISIONS.next_value())
+                .values(owner=self._hub.replica, attempt=ChatMessage.attempt + 1, revision=REVISIONS.next_value())
                 .returning(ChatMessage)
             )
             rows = (await session.scalars(claimed)).all() if found else ()
@@ -193,8 +194,8 @@ class Replies:
         movable = {name: call for name, call in self._calls.items() if call.movable}
         if not movable:
             return
-        mine = ChatMessage.replica == self._hub.replica, IS_RUNNING
-        released = update(ChatMessage).where(ChatMessage.id.in_(movable), *mine).values(replica=0)
+        mine = ChatMessage.owner == self._hub.replica, IS_RUNNING
+        released = update(ChatMessage).where(ChatMessage.id.in_(movable), *mine).values(owner=None)
         async with writing(self._engine) as session:
             await session.execute(released, execution_options={"synchronize_session": False})
             await Hub.tell_in(session, WORK, "replies", {})

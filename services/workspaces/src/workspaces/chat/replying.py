@@ -92,8 +92,8 @@ class Call:
             self._answered.notify_all()
 
     def cancel(self) -> None:
-        """End the call."""
-        if self.task is not None:
+        """End the call. A second cancel would end what the first one has to do."""
+        if self.task is not None and not self.task.cancelling():
             self.task.cancel()
 
 

@@ -85,7 +85,7 @@ _ASKED = (
 )
 _OF_REPLY = (
     "id", "seq", "status", "agent_instance_id", "agent_server_id", "agent_title", "key", "attempt", "remembers_from",
-    "images_from", "replica",
+    "images_from", "owner",
 )  # fmt: skip
 _REPLY = (
     insert(ChatMessage)
@@ -190,7 +190,7 @@ def _pictures(message: NewMessage) -> dict[str, Any]:
     }
 
 
-def begun(replica: int, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dict[str, Any]:
+def begun(replica: str, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dict[str, Any]:
     """The values of a reply that an agent is called for from now on."""
     return {
         "status": "sending",
@@ -201,5 +201,5 @@ def begun(replica: int, chosen: Chosen, key: str, attempt: int, plan: Plan) -> d
         "attempt": attempt,
         "remembers_from": plan.first,
         "images_from": plan.images,
-        "replica": replica,
+        "owner": replica,
     }

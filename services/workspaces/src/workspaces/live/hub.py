@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any
 
 import asyncpg
-from sqlalchemy import BigInteger, ColumnElement, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Text, func, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from pallas_postgres.engine import DRIVER_ERRORS
@@ -38,7 +38,7 @@ CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.
 SILENT_SECONDS = 10
 """After so long without a ping Postgres takes a replica for gone."""
 REPLICAS = (
-    select(literal_column("(classid::bigint << 32) | objid::bigint", BigInteger()).label("replica"))
+    select(literal_column("((classid::bigint << 32) | objid::bigint)::text", Text()).label("replica"))
     .select_from(text("pg_locks"))
     .where(text("locktype = 'advisory' and objsubid = 1"))
 )
@@ -99,7 +99,7 @@ class Hub:
     def __init__(self, url: str) -> None:
         self._url = url
         self._origin = uuid.uuid4().hex
-        self.replica = secrets.randbelow(2**63 - 1) + 1
+        self.replica = str(secrets.randbits(63))
         """The number of this replica, which is among `REPLICAS` while it lives."""
         self._readers = dict[str, set[Backlog[Live]]]()
         self._heard_later = dict[str, list[Live]]()
@@ -215,7 +215,7 @@ class Hub:
 
         connection.add_termination_listener(on_lost)
         try:
-            await connection.execute("select pg_advisory_lock_shared($1)", self.replica)
+            await connection.execute("select pg_advisory_lock_shared($1)", int(self.replica))
             await connection.add_listener(CHANNEL, self._hear)
             self.listening.set()
             for reader in self._all_readers():

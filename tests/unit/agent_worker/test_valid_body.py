@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from agent_worker.downstream.incoming import ValidBody
 from pallas_contracts.valid import valid_text
+from pallas_mcp_calls.readable import ValidBody
 
 TEXTS = [
     "a\ud83d",

@@ -8,7 +8,7 @@ from tests.builders import a_bucket, a_stream, subject_of
 from tests.conftest import Connecting
 from tests.waiting import soon
 
-from pallas_bus.transport.kv import put
+from pallas_bus.transport.kv import get, put
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import BUCKETS, STREAMS
 from pallas_contracts.errors import Unavailable
@@ -30,6 +30,17 @@ async def test_declaring_again_keeps_stored_messages_and_applies_new_limits(bus:
     await tester.put(subject_of(stream), b"kept")
     await declare(tester, replace(stream, max_per_subject=2))
     assert (await tester.put(subject_of(stream), b"second")).seq == 2
+
+
+async def test_the_oldest_entries_of_a_bucket_give_way_to_new_ones_at_its_limit(bus: Connecting) -> None:
+    tester = await bus("tester")
+    bucket = replace(a_bucket(HealthAsked), most_bytes=1_000)
+    await declare(tester, bucket)
+    for number in range(20):
+        await put(tester, bucket, HealthAsked(team="t", agent="a" * 60), key=f"k{number}")
+    found = [await get(tester, bucket, key=f"k{number}") is not None for number in range(20)]
+    assert found == sorted(found)
+    assert 1 <= sum(found) < 10
 
 
 async def test_two_replicas_of_an_owner_can_declare_at_once(bus: Connecting) -> None:

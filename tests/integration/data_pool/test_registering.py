@@ -61,6 +61,10 @@ async def test_a_socket_needs_a_bearer_that_is_accepted_and_may_register(
         for method in ("agent.heartbeat", "server.unregister"):
             denied = await ben.ask(method, {"agent_id": lab.agent, "status": "active"})
             assert denied["error"]["data"] == {"agent_id": lab.agent, "code": "not_owner"}
+        bearers |= {"old": ANN.model_copy(update={"user": "cleo"}), "new": BEN.model_copy(update={"user": "cleo"})}
+        for token in ("old", "new"):
+            hers = await lab.connect(pool, additional_headers={"Authorization": f"Bearer {token}"})
+            await hers.register("of-cleo")
         del bearers["of-ann"]
         with pytest.raises(ConnectionClosed) as closed:
             await ann.hear()

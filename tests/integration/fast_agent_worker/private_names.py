@@ -64,6 +64,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.mcp.client_gateway", "StdioServerParameters"): _HTTP,
     ("mcp.shared._httpx_utils", "create_mcp_http_client"): _HTTP,
     ("fast_agent.mcp.mcp_aggregator", "_fetch_server_tools"): _AGGREGATOR,
+    ("fast_agent.mcp.mcp_aggregator", "_handle_tool_list_changed"): _AGGREGATOR,
     ("mcp.client.session", "validate_tool_result"): "see what checks results now (project/transport.py)",
     ("fast_agent.config", "_settings_from_sources"): _SETTINGS,
     ("fast_agent.config", "resolve_env_vars"): _SETTINGS,

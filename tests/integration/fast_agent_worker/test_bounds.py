@@ -10,7 +10,7 @@ from tests.integration.agent_worker.test_odd_servers import LATIN
 from tests.integration.agent_worker.test_openai_compatible import Provider
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 
-PYTHON = python()
+PYTHON, AGENTS = python(), ("http", "lines", "changes", "asks")
 PROGRAM = """
 import asyncio
 from fast_agent import FastAgent
@@ -20,6 +20,7 @@ fast = FastAgent("bounded")
 
 @fast.agent("http", "You help.", model="passthrough", servers=["odd"])
 @fast.agent("lines", "You help.", model="passthrough", servers=["endless"])
+@fast.agent("changes", "You help.", model="passthrough", servers=["restless"])
 @fast.agent("asks", "You help.", model="generic.tiny", servers=["many"])
 async def main():
     async with fast.run() as agent:
@@ -30,6 +31,7 @@ if __name__ == "__main__":
     asyncio.run(main())
 """
 ENDLESS = "{}: open({!r}, 'w').close(); sys.stdout.buffer.write(b'x' * 40_000_000); sys.stdout.flush(); time.sleep(60)"
+CHANGED = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n'
 ECHOED = '***CALL_TOOL {}__echo {{"text": "x"}}'
 
 
@@ -66,18 +68,23 @@ async def stage(
     endless = ENDLESS.format(f"if not os.path.exists({once!r})", once)
     program = LATIN.replace('"tools/call":\n', f'"tools/call":\n        {endless}\n')
     (source / "endless.py").write_text(f"import os, time\n{program}")
+    listed, restless = str(place / "listed"), f"sys.stdout.write({CHANGED!r} * 5_000); sys.stdout.flush()"
+    program = LATIN.replace('"tools/call":\n', f'"tools/call":\n        {restless}\n')
+    program = program.replace('"tools/list":\n', f'"tools/list":\n        open({listed!r}, "a").write("x")\n')
+    (source / "restless.py").write_text(program)
     (source / "agent.py").write_text(PROGRAM)
-    agents = "".join(f"  {name}: {{module: agent.py}}\n" for name in ("http", "lines", "asks"))
+    agents = "".join(f"  {name}: {{module: agent.py}}\n" for name in AGENTS)
     (source / "agents.yaml").write_text(f"agents:\n{agents}")
     servers = {
         "odd": {"url": odd.url},
         "many": {"url": many.url},
+        "restless": {"command": str(PYTHON), "args": [str(source / "restless.py")]},
         "endless": {"command": str(PYTHON), "args": [str(source / "endless.py")]},
     }
     settings = {"generic": {"api_key": "k", "base_url": provider.url}, "mcp": {"servers": servers}}
     (source / "fastagent.config.yaml").write_text(json.dumps(settings))
     async with a_stage(nats_url, place, "bounded", source) as running:
-        for name in ("http", "lines", "asks"):
+        for name in AGENTS:
             await until_hosted(running, name)
         yield running
 
@@ -98,6 +105,12 @@ async def test_an_answer_of_a_server_without_bounds_fails_its_call_alone(stage: 
 async def test_a_stdio_server_that_writes_a_line_without_end_is_started_again_and_its_call_ends(stage: Stage) -> None:
     await stage.call("lines", ECHOED.format("endless"))
     assert (await stage.call("lines", ECHOED.format("endless"))).text == "half: \ufffd"
+
+
+async def test_a_list_that_changes_again_and_again_is_read_some_times(stage: Stage) -> None:
+    for _ in range(8):
+        assert (await stage.call("changes", ECHOED.format("restless"))).text == "half: \ufffd"
+    assert (stage.ledger.parent / "listed").stat().st_size < 50
 
 
 @pytest.mark.parametrize(

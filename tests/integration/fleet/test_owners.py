@@ -47,6 +47,17 @@ async def test_an_agent_is_its_makers_and_to_others_it_does_not_exist(lab: Lab) 
     await lab.call("delete_agent", ADMIN, **named)
 
 
+async def test_an_agent_is_its_users_whichever_token_it_uses(lab: Lab) -> None:
+    await lab.replica(fleet_operators="")
+    one, other, ben = (
+        Principal(type="token", id=id_, user=user) for id_, user in (("t1", "ann"), ("t2", "ann"), ("t3", "ben"))
+    )
+    await lab.call("create_agent", one, name="hers", project="Setup", spec="say hello")
+    for caller, seen in ((other, 1), (Principal(type="user", id="ann"), 1), (ben, 0)):
+        assert (await lab.call("list_agents", caller))["total_count"] == seen
+    await lab.call("delete_agent", other, agent_name="hers")
+
+
 async def test_callers_without_a_bearer_are_one_owner(lab: Lab) -> None:
     await lab.replica(fleet_operators="")
     one, other = PEERS

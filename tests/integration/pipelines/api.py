@@ -44,7 +44,7 @@ class Api:
         """The events of an execution to its end: their ids and data."""
         found = await self.http.get(f"/executions/{execution}/events", headers=headers)
         assert found.headers["content-type"].startswith("text/event-stream"), found.text
-        blocks = [block.split("\n") for block in found.text.split("\n\n") if block and not block.startswith(":")]
+        blocks = [block.splitlines() for block in found.text.split("\n\n") if block and not block.startswith(":")]
         lines = [dict(line.split(": ", 1) for line in block) for block in blocks]
         return [(each.get("id"), json.loads(each["data"])) for each in lines]
 

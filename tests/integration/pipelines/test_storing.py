@@ -269,6 +269,10 @@ async def test_what_is_too_much_is_refused(store: StoredPipelines, monkeypatch: 
     await store.store(alice, TWO, "x")
     with pytest.raises(Conflict, match="1 stored pipelines already"):
         await store.store(alice, ONE, "y")
+    monkeypatch.setattr(pipelines, "MOST_BYTES", 100)
+    with pytest.raises(Conflict, match="MiB already"):
+        await store.store(alice, THREE, "x")
+    assert await store.images.get(alice.owner, THREE.structural_hash) is None
 
 
 async def test_pipelines_whose_modules_have_changed_are_found(

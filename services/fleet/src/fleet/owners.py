@@ -1,4 +1,4 @@
-"""Whose a coding agent is: it belongs to the caller who has made it, and to nobody else it exists."""
+"""Whose a coding agent is: it belongs to the user, or the caller, who has made it, and to nobody else it exists."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ ANONYMOUS = "peer"
 
 def owner_of(caller: Principal) -> str:
     """The caller as an owner. All without a bearer are one: their addresses tell no people apart."""
-    return ANONYMOUS if caller.type == "peer" else caller.label
+    return ANONYMOUS if caller.type == "peer" else caller.owner
 
 
 @dataclass(frozen=True)

@@ -450,6 +450,7 @@ CALLS = Bucket(
     writers=(GATEWAY,),
     readers=(GATEWAY, CLI),
     ttl=3600.0,
+    most_bytes=256 * 2**20,
     saved=Saved.NEVER,
     summary="Turns of handshake-era requests by session and request id, so that any replica can cancel them.",
 )
@@ -538,6 +539,7 @@ PIPELINE_CACHE = Bucket(
     writers=(PIPELINES,),
     readers=(PIPELINES, CLI),
     ttl=3600.0,
+    most_bytes=1 * 2**30,
     saved=Saved.NEVER,
     summary='Answers of calls with `cache_backend: "shared"`, for at most an hour. Content.',
 )

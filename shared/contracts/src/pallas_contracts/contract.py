@@ -109,7 +109,8 @@ class Bucket[M: Message]:
     """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire.
 
     Only `writers` may write it, and only `readers` may read it. `saved` says when a backup saves it. `reads` makes a
-    value of a key's ids and its bytes; None: the bytes are validated as `message`.
+    value of a key's ids and its bytes; None: the bytes are validated as `message`. When it would have more than
+    `most_bytes`, its oldest entries are removed.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Bucket[M: Message]:
     readers: tuple[str, ...]
     summary: str
     ttl: float | None = None
+    most_bytes: int | None = None
     reads: Callable[[Mapping[str, str], bytes], M] | None = None
     saved: Saved = Saved.TABLES
 

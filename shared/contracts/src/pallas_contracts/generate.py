@@ -154,7 +154,7 @@ def _buckets() -> Iterator[str]:
             bucket.owner,
             ", ".join(bucket.writers),
             ", ".join(bucket.readers),
-            _seconds(bucket.ttl),
+            _seconds(bucket.ttl) + (f", {bucket.most_bytes // 2**20} MiB" if bucket.most_bytes else ""),
             _saved(bucket.saved),
             bucket.summary,
         )

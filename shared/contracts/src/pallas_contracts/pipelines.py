@@ -41,11 +41,12 @@ class PipelineImage(Message):
 
 
 class PipelineVersion(Message):
-    """A version of a stored pipeline, counted from 1."""
+    """A version of a stored pipeline, counted from 1. `size`: bytes of its source and of what is known of it."""
 
     version: int
     structural_hash: Token
     syntactic_hash: Token
+    size: int = 0
     created_at: Moment
 
 

@@ -101,6 +101,11 @@ class Principal(Message):
         """The caller as `type:id`."""
         return f"{self.type}:{self.id}"
 
+    @property
+    def owner(self) -> str:
+        """Whose it is what the caller makes: its user's, whichever token it uses."""
+        return self.label if self.user is None else f"user:{self.user}"
+
     @cached_property
     def token(self) -> str:
         """The caller as a token for subjects: a digest, from which the principal cannot be read."""

@@ -9,7 +9,6 @@ from starlette.websockets import WebSocket
 
 from data_pool.http.agent_socket import AgentSocket
 from data_pool.methods import AgentMethods
-from data_pool.registering.quota import is_same
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.http.bearers import Bearers, bearer_of
@@ -74,7 +73,7 @@ class AgentHttp:
             return problem(503, "The bearer cannot be checked right now. Connect again shortly.", "unavailable")
         if self._stopping:  # last, so that `finish` knows every connection that is accepted
             return problem(503, "The service is shutting down. Connect again.", "stopping")
-        if sum(is_same(each.caller, caller) for each in self._sockets) >= self._most:
+        if sum(each.caller.owner == caller.owner for each in self._sockets) >= self._most:
             return problem(429, f"You have {self._most} connections. Close one first.", "too_many")
         return AgentSocket(socket, caller, self._methods, partial(self._identify, socket, bearer))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from pallas_contracts.data_agents import DataAgent
 from pallas_contracts.errors import Denied
-from pallas_contracts.turns import Principal
 
 _JUST_NOW = 10.0
 _MIB = 1 << 20
@@ -44,8 +43,8 @@ class Quota:
         entries = {it.agent: it for it in known} | {name: it for name, (_, it) in self._stored.items()}
         entries[wanted.agent] = wanted
         self._sizes = {name: (it, self._size(it)) for name, it in entries.items()}
-        owner = wanted.owner
-        mine = [size for it, size in self._sizes.values() if is_same(it.owner, owner)]
+        owner = wanted.owner.owner
+        mine = [size for it, size in self._sizes.values() if it.owner.owner == owner]
         _check(self.each, mine, "You have")
         _check(self.together, [size for _, size in self._sizes.values()], "All registrars together have")
 
@@ -70,8 +69,3 @@ def _check(share: Share, sizes: list[int], who: str) -> None:
             f"{who} agents with at most {share.mib:g} MiB of registrations. Remove one first, or register less text.",
             code="too_many_agents",
         )
-
-
-def is_same(one: Principal, other: Principal) -> bool:
-    """Whether two principals are one registrar."""
-    return (one.type, one.id) == (other.type, other.id)

@@ -178,7 +178,7 @@ def _entry(caller: Principal, read: Registration, *, connects: bool) -> DataAgen
     definition: AgentDefinition = read.definition
     return DataAgent(
         agent=definition.agent,
-        owner=Principal(type=caller.type, id=caller.id),
+        owner=Principal(type=caller.type, id=caller.id, user=caller.user),
         definition=definition,
         endpoint=read.endpoint,
         connects=connects,
@@ -195,5 +195,5 @@ def _same(known: DataAgent, wanted: DataAgent) -> bool:
 
 
 def _check_owner(known: DataAgent | None, caller: Principal) -> None:
-    if known is not None and (known.owner.type, known.owner.id) != (caller.type, caller.id):
+    if known is not None and known.owner.owner != caller.owner:
         raise Denied(f"The agent {known.agent!r} belongs to another caller.", code="not_owner")

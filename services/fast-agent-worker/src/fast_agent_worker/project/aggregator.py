@@ -1,11 +1,16 @@
 """An aggregator of fast-agent's own that all instances of an agent share: it has the tools of its servers."""
 
+import asyncio
+from functools import cached_property
 from typing import Any, Self
 
 from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
 from mcp_types import ListToolsResult, Tool
 
 from pallas_mcp_calls.sessions import MOST_TOOLS
+
+_CHANGES = 0.1
+"""Seconds for which changes of a server's list of tools are collected."""
 
 
 class SharedAggregator(MCPAggregator):
@@ -16,6 +21,8 @@ class SharedAggregator(MCPAggregator):
     """
 
     _opened = False
+    _changed: frozenset[str] = frozenset()
+    """Servers whose list of tools has changed and will be read again."""
     _listed: tuple[Any, str] = (None, "")
     wanted: tuple[str, ...] = ()
 
@@ -56,6 +63,19 @@ class SharedAggregator(MCPAggregator):
     async def _fetch_server_tools(self, server_name: str, **options: Any) -> list[Tool]:
         """The first tools of a server that lists very many: a model is shown all of them with each call."""
         return (await super()._fetch_server_tools(server_name, **options))[:MOST_TOOLS]
+
+    async def _handle_tool_list_changed(self, server_name: str) -> None:
+        """Read a list that has changed, once for all changes up to then: a server may send any number of them."""
+        if server_name not in self._changed:
+            self._changed |= {server_name}
+            await asyncio.sleep(_CHANGES)
+            async with self._reading:
+                self._changed -= {server_name}
+                await super()._handle_tool_list_changed(server_name)
+
+    @cached_property
+    def _reading(self) -> asyncio.Lock:
+        return asyncio.Lock()
 
     async def close(self) -> None:
         """Do nothing: an instance is disposed, the connections stay."""

@@ -207,7 +207,7 @@ def _last(end: TurnEnd) -> str:
 
 def _event(kind: str, said: JsonObject, cursor: Cursor | None = None) -> str:
     named = f"id: {cursor.attempt}-{cursor.event}\n" if cursor is not None else ""
-    return f"{named}event: {kind}\ndata: {json.dumps(said, ensure_ascii=False)}\n\n"
+    return f"{named}event: {kind}\ndata: {json.dumps(said)}\n\n"
 
 
 def _cursor(given: str | None) -> Cursor:

@@ -26,8 +26,8 @@ from pipelines.storing.namespaces import SHARED, Caller, FullName, Namespaces, h
 from pipelines.storing.publishing import by_tool, check_published, check_tool_name, published_definition
 from pipelines.storing.scopes import Scope
 
-MOST_PIPELINES = 10_000
-"""Stored pipelines of one owner."""
+MOST_PIPELINES, MOST_BYTES = 10_000, 512 * 2**20
+"""Stored pipelines of one owner, and the bytes of all their versions, which stay in the broker's store."""
 
 SWEEP_SECONDS = 300.0
 """How often `sweep` should run."""
@@ -96,6 +96,7 @@ class StoredPipelines:
         known = await self._foreign(caller, name)
         full = read_name(known.name) if known is not None else await self.namespaces.to_store(caller, name)
         owner = known.owner if known is not None else caller.owner
+        self._check_size(owner, image)
         await self.images.keep(SHARED if full.namespace == SHARED else owner, image)
         new = False
 
@@ -375,6 +376,13 @@ class StoredPipelines:
         if kept[owner] >= MOST_PIPELINES:
             raise Conflict(f"The owner has {MOST_PIPELINES} stored pipelines already.", code="too_many")
 
+    def _check_size(self, owner: str, image: PipelineImage) -> None:
+        """Nothing is stored of what is refused: it would stay for a while."""
+        entries = self.entries.of_owners(owner, SHARED)
+        stored = sum(each.size for entry in entries if entry.owner == owner for each in entry.versions)
+        if stored + _size(image) > MOST_BYTES:
+            raise Conflict(f"The owner has stored pipelines of {MOST_BYTES // 2**20} MiB already.", code="too_many")
+
     @property
     def _largest(self) -> int:
         return min(LARGEST_DEFINITION, self.bus.max_payload) - _ENVELOPE
@@ -413,13 +421,23 @@ def _about(entry: StoredPipeline, image: PipelineImage, *, active: int) -> Store
     return entry.model_copy(update={**facts, "active": active, "updated_at": utc_now()})
 
 
+def _size(image: PipelineImage) -> int:
+    return len(image.model_dump_json())
+
+
 def _with_version(entry: StoredPipeline | None, name: FullName, owner: str, image: PipelineImage) -> StoredPipeline:
     """The entry with a program as its active version: a new one, unless it is that of the active one."""
     now = utc_now()
     hashes = (image.structural_hash, image.syntactic_hash)
     known = _versions(entry)
     number = max((each.version for each in known), default=0) + 1
-    version = PipelineVersion(version=number, structural_hash=hashes[0], syntactic_hash=hashes[1], created_at=now)
+    version = PipelineVersion(
+        version=number,
+        structural_hash=hashes[0],
+        syntactic_hash=hashes[1],
+        size=_size(image),
+        created_at=now,
+    )
     expires_at = now + _LIFETIME if name.temporary else None
     if entry is None:
         fresh = StoredPipeline(

@@ -76,14 +76,14 @@ def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
         "num_replicas": replicas,
         "max_msgs_per_subject": 1,
         "max_age": int((bucket.ttl or 0) * NANOSECONDS),
-        "discard": "new",
+        "discard": "new" if bucket.most_bytes is None else "old",
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "deny_delete": True,
         "allow_msg_ttl": True,
         "max_consumers": -1,
         "max_msgs": -1,
-        "max_bytes": -1,
+        "max_bytes": bucket.most_bytes or -1,
         "republish": {"src": f"$KV.{bucket.name}.>", "dest": f"{LIVE_PREFIX}.kv.{bucket.name}.>"},
     }
 

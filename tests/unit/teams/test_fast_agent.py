@@ -222,6 +222,9 @@ def test_variables_of_cards_have_the_rules_of_fast_agent_and_programs_have_none(
         "default": "costs ${5}",
         "clerk": "${NOT_SET}",
     }
+    [warning] = team.warnings[:1]
+    said = "environment variable 'NOT_SET' is not set; fast-agent uses the text as it is"
+    assert (Path(warning.file).name, warning.line, warning.message) == ("a.md", 3, said)
 
 
 def test_links_out_of_a_folder_are_followed_but_not_to_the_secrets_of_another_team(tmp_path: Path) -> None:

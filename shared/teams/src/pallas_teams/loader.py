@@ -94,7 +94,8 @@ def load_each(
         team = _build(reading, environ, faults) if not faults else None
         every = [*faults, *(it for it in clashes if Path(it.file).is_relative_to(reading.folder))]
         if team is not None and not every:
-            teams[reading.folder] = replace(team, left_out=tuple(faults.left_out), warnings=tuple(faults.warnings))
+            left_out, warnings = (tuple(dict.fromkeys(each)) for each in (faults.left_out, faults.warnings))
+            teams[reading.folder] = replace(team, left_out=left_out, warnings=warnings)
         else:
             refused[reading.folder] = TeamFaults(every)
     return teams, refused

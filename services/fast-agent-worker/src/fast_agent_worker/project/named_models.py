@@ -104,9 +104,10 @@ def _refused(prepared: Prepared, spec: str) -> str | None:
 
 def _has_key(prepared: Prepared, provider: str) -> bool:
     try:
-        return bool(ProviderKeyManager.get_api_key(provider, prepared.fast.context.config))
+        ProviderKeyManager.get_api_key(provider, prepared.fast.context.config)  # empty where none is needed
     except ProviderKeyError:
         return False
+    return True
 
 
 def teach(model: str, agent: Declared) -> None:

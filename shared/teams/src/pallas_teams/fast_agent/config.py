@@ -52,7 +52,7 @@ def read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> 
     assert isinstance(merged, Branch)
     check_forbidden(merged, faults)
     _check_forwarding(merged, faults)
-    expanded = expand_foreign(merged, environ)
+    expanded = expand_foreign(merged, environ, faults)
     return _needed(expanded) if isinstance(expanded, Branch) else None
 
 

@@ -4,7 +4,14 @@ import re
 import traceback
 from pathlib import Path
 
-from fast_agent.core.exceptions import AgentConfigError, CircularDependencyError, ModelConfigError, ServerConfigError
+from fast_agent.core.exceptions import (
+    AgentConfigError,
+    CircularDependencyError,
+    ConfigFileError,
+    ModelConfigError,
+    ServerConfigError,
+)
+from yaml import MarkedYAMLError
 
 _ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -26,7 +33,9 @@ def _what(error: BaseException, roots: tuple[Path, ...]) -> str:
         # They have names of agents, servers, models and files only.
         case ServerConfigError():
             return _relative(f"{error.message}: {error.details}", roots)
-        case AgentConfigError() | CircularDependencyError() | ModelConfigError():
+        case ConfigFileError(__cause__=MarkedYAMLError(problem_mark=mark)) if mark is not None:
+            return _relative(f"{error.message}:{mark.line + 1}", roots)
+        case AgentConfigError() | CircularDependencyError() | ModelConfigError() | ConfigFileError():
             return _relative(error.message, roots)
         case _:
             return type(error).__name__

@@ -175,6 +175,7 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
     ("files", "line", "message"),
     [
         ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "is not Python that can be read"),
+        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "its name is computed"),
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),
@@ -197,6 +198,12 @@ def test_a_key_that_is_given_twice_is_a_warning_in_fast_agents_files_and_a_fault
     assert {(Path(it.file).name, it.line) for it in team.warnings} == {("clerk.md", 3), ("fast-agent.yaml", 2)}
     agents = "agents: {a: {card: agent-cards/clerk.md}}\nname: one\nname: two\n"
     assert "is given twice" in only_fault(project(tmp_path / "team", agents__yaml=agents)).message
+
+
+def test_names_of_literals_are_known(tmp_path: Path) -> None:
+    module = "NAME = 'Harper'\n" + UNNAMED.replace("(instruction", "(NAME, servers=[NAME], instruction")
+    [agent] = load(project(tmp_path / "team", agent__py=module)).agents.values()
+    assert agent.member == "Harper"
 
 
 def test_merge_keys_are_followed_in_fast_agents_files(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def declared(folder: Path, agent: AgentConfig, environ: Mapping[str, str]) -> Fo
     file = module if isinstance(module, Path) else folder / (module_file(folder, str(module)) or "")
     found = {each.name: each for each in read_source(file, faults)} if file.is_file() else {}
     if agent.member is not None:
-        return found.get(agent.member)
+        return found.get(agent.member) or found.get("")  # a name that is computed may be it
     return found.get(agent.name) or (list(found.values())[-1] if found else None)
 
 

@@ -175,7 +175,12 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
     ("files", "line", "message"),
     [
         ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "is not Python that can be read"),
-        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "its name is computed"),
+        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "called is not seen here"),
+        (
+            {"bad__py": "from fast_agent import FastAgent\nf = FastAgent('x')\nf.load_agents('x')"},
+            2,
+            "is not seen here",
+        ),
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),

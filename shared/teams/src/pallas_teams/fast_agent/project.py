@@ -58,7 +58,7 @@ def project_tree(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
     for name, (field, agent, path) in zip(names, found, strict=True):
         if not agent.name or not name or name in RESERVED_AGENTS:
             why = (
-                f"no agent can be called {agent.name!r}" if agent.name else "its name is computed when the program runs"
+                f"no agent can be called {agent.name!r}" if agent.name else "what the agent is called is not seen here"
             )
             faults.leave_out(agent.mark, f"{why}; name it in an agents.yaml")
         elif name in agents:

@@ -29,8 +29,8 @@ _MEMBERS = ("agents", "sequence", "fan_out", "fan_in", "generator", "evaluator",
 class FoundAgent:
     """An agent as its source declares it. `members` are the agents that it uses; `tool_only` ones are no tools.
 
-    `name` is empty if it is computed. `elsewhere`: its program names the file of its settings itself, so its servers
-    are not known here.
+    `name` is empty if it is computed, or if a program makes a `FastAgent` and declares none. `elsewhere`: its program
+    names the file of its settings itself, so its servers are not known here.
     """
 
     name: str
@@ -56,11 +56,13 @@ def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
         faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
         return ()
     _check_forwarding(tree, path, faults)
-    return tuple(_agents(tree, path, dict(_instances(tree))))
+    instances = dict(_instances(tree))
+    unseen = [FoundAgent("", "agent", Mark(str(path), made.lineno, 1)) for made in instances.values()]
+    return tuple(_agents(tree, path, instances)) or tuple(unseen[:1])
 
 
-def _instances(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """The names that a module gives a `FastAgent`, each with whether that one has settings of its own."""
+def _instances(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The names that a module gives a `FastAgent`, each with the call that makes it."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as made):
@@ -70,10 +72,10 @@ def _instances(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             case _:
                 continue
         if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) == "FastAgent":
-            yield name, len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords)
+            yield name, made
 
 
-def _agents(tree: ast.Module, path: Path, instances: Mapping[str, bool]) -> Iterator[FoundAgent]:
+def _agents(tree: ast.Module, path: Path, instances: Mapping[str, ast.Call]) -> Iterator[FoundAgent]:
     found = [
         (decorator, decorator.func.attr, instances[decorator.func.value.id])
         for node in ast.walk(tree)
@@ -86,7 +88,7 @@ def _agents(tree: ast.Module, path: Path, instances: Mapping[str, bool]) -> Iter
         and decorator.func.value.id in instances
     ]
     known = _Known(tree)
-    for call, type_, elsewhere in sorted(found, key=lambda each: each[0].lineno):
+    for call, type_, made in sorted(found, key=lambda each: each[0].lineno):
         options = {keyword.arg: known.value(keyword.value) for keyword in call.keywords if keyword.arg}
         position = 1 if type_ == "custom" else 0
         given = known.value(call.args[position]) if len(call.args) > position else options.get("name")
@@ -101,7 +103,7 @@ def _agents(tree: ast.Module, path: Path, instances: Mapping[str, bool]) -> Iter
             members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
             tool_only=options.get("tool_only") is True,
             description=_text(options.get("description")) or "",
-            elsewhere=elsewhere,
+            elsewhere=len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords),
         )
 
 

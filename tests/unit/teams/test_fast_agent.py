@@ -254,6 +254,8 @@ def test_links_out_of_a_folder_are_followed_but_not_to_the_secrets_of_another_te
         load_teams([other, folder], {})
     [fault] = refused.value.faults
     assert (Path(fault.file).name, "the folder of another team" in fault.message) == ("fastagent.secrets.yaml", True)
+    with pytest.raises(TeamFaults):
+        load_team(folder, {}, beside=[other, folder])
     teams, faults = load_each([other, folder], {})
     assert (list(teams), list(faults)) == ([other], [folder])
 

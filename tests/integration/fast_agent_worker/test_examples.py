@@ -20,6 +20,8 @@ from tests.embedded import free_port
 from tests.integration.fast_agent_worker.scripted_model import Model, scripted_model
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 
+from pallas_teams import load_team
+
 PYTHON = python()
 pytestmark = pytest.mark.timeout(400)
 STOCK = Path(__file__).parent / "stock"
@@ -212,6 +214,22 @@ async def test_an_example_does_what_it_does_where_fast_agent_runs_it(
     assert shown(model.taken(), stage.folder) == requests
     assert answer.text == text
     assert answer.messages
+
+
+def test_each_example_folder_is_a_team_as_it_is_and_its_programs_are_among_these() -> None:
+    known: dict[Path, set[tuple[Path, str]]] = {}
+    for path, agent in PROGRAMS.values():
+        source = (RESOURCES / "examples" / path).resolve()
+        folder = source.parent.parent if source.parent.name == "agent-cards" else source.parent
+        known.setdefault(folder, set()).add((source, agent))
+    for folder, sources in known.items():
+        team = load_team(folder, {})
+        found = {(it.card or it.module, it.member) for it in team.agents.values()}
+        assert sources <= found
+        assert {source for source, _ in found} == {source for source, _ in sources}
+        assert team.left_out == ()
+    programs = {path.resolve() for path in RESOURCES.rglob("*.py") if b"= FastAgent(" in path.read_bytes()}
+    assert programs == {source for sources in known.values() for source, _ in sources if source.suffix == ".py"}
 
 
 def test_the_files_afterwards_are_the_same(

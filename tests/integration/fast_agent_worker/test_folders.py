@@ -67,15 +67,12 @@ FOLDERS: dict[str, dict[str, str]] = {
         "server.py": SERVER,
         "fast-agent.yaml": "",
     },
-    "twins": {
-        "one.py": PROGRAM.format(name="'worker', ", what="one"),
-        "two.py": PROGRAM.format(name="'worker', ", what="two"),
-        "server.py": SERVER,
-        "fast-agent.yaml": "",
-    },
     "files": {
         "agent.py": PROGRAM.format(name="", what="a person"),
-        "loops.py": LOOPS,
+        "one.py": PROGRAM.format(name="'worker', ", what="one"),
+        "two.py": PROGRAM.format(name="'worker', ", what="two"),
+        "../loops.py": LOOPS,
+        "loops.py": "-> ../loops.py",
         "server.py": SERVER,
         "fast-agent.yaml": "",
     },
@@ -84,9 +81,9 @@ CALLS = [
     ("nested/app", "default", "src/agent.py", "default"),
     ("cards", "clerk", "agent-cards/clerk.md", "clerk"),
     ("cards", "helper", "agent-cards/helper.md", "helper"),
-    ("twins", "one-worker", "one.py", "worker"),
-    ("twins", "two-worker", "two.py", "worker"),
     ("files", "default", "agent.py", "default"),
+    ("files", "one-worker", "one.py", "worker"),
+    ("files", "two-worker", "two.py", "worker"),
     ("files", "long", "loops.py", "long"),
     ("files", "short", "loops.py", "short"),
 ]
@@ -102,8 +99,11 @@ def write_folders(place: Path, url: str) -> Path:
         for name, text in files.items():
             path = place / folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
+            if text.startswith("-> "):
+                path.symlink_to(text.removeprefix("-> "))
+                continue
             if name == "fast-agent.yaml":
-                server = f"{{command: {PYTHON}, args: [server.py, .], {text}}}"
+                server = f"{{<<: {{command: {PYTHON}}}, args: [server.py, .], {text}}}"
                 text = "default_model: generic.one\nlogger: {type: none}\nsession_history: false\n"
                 text += f"generic: {{api_key: k, base_url: '{url}'}}\nmcp: {{servers: {{files: {server}}}}}\n"
             path.write_text(text, "utf-8")
@@ -148,6 +148,6 @@ async def test_folders_do_what_they_do_where_fast_agent_runs_them(nats_url: str,
             ran = await run_here(front, here, model)
         assert ran == await asyncio.to_thread(run_stock, there, model)
         assert files_of(here) == files_of(there)
-        assert [f"{folder}/x" for folder in ("cards", "files", "nested", "twins")] == sorted(
+        assert [f"{folder}/x" for folder in ("cards", "files", "nested")] == sorted(
             name for name in files_of(here) if name.endswith("/x")
         )

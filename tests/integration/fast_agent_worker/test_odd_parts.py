@@ -71,6 +71,7 @@ agents:
   seer: {card: cards/seer.md, model: generic.some-vl, model_capabilities: {vision: true}}
   bad: {card: cards/bad.md}
   form: {card: cards/form.md}
+  toolless: {card: cards/toolless.md}
 """
 FORM = """---
 name: form
@@ -103,6 +104,7 @@ async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFa
         "fastagent.config.yaml": f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n",
         **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
         "cards/form.md": FORM,
+        "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
         "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
     }
     for name, text in files.items():
@@ -127,6 +129,7 @@ async def test_what_works_is_hosted_beside_what_does_not(stage: Stage) -> None:
         ("boss", "there is no agent 'nobody'"),
         ("classless", "cannot be made: RuntimeError (src/odd.py:11)"),
         ("bad", "its card cannot be loaded"),
+        ("toolless", "Function tool module file not found for 'gone.py:save'"),
     ],
 )
 async def test_an_agent_that_cannot_be_made_is_told_with_the_reason(stage: Stage, agent: str, why: str) -> None:

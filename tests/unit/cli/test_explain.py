@@ -37,7 +37,8 @@ def test_an_agent_has_the_model_of_its_source_else_that_of_the_settings(folder: 
     assert [agents[name]["model"] for name in ("harper", "helper")] == ["sonnet", "haiku"]
 
 
-def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path) -> None:
+def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAM_JWT", "x")
     wanted = [
         f"{folder}/team.py:6:2: agents.helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?",
         f"{folder}/team.py: agents.other: no agent 'othr' is found in its source",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
+from pallas_mcp_calls.model import CallFailed
 from pallas_mcp_calls.tools import choose, fitting
 
 ARGUMENTS: dict[str, Any] = {"message": "hello", "history": [], "conversation_id": "c1"}
@@ -51,3 +52,8 @@ def test_the_tool_is_that_of_the_agent(names: list[str], agent: str | None, chos
 )
 def test_a_tool_gets_what_its_schema_describes(schema: dict[str, Any], given: list[str]) -> None:
     assert list(fitting(tool("harper", **schema), ARGUMENTS)) == given
+
+
+def test_a_message_is_never_left_out_silently() -> None:
+    with pytest.raises(CallFailed, match="takes no message: its tool takes city, history"):
+        fitting(tool("harper", properties={"city": {}, "history": {}}), ARGUMENTS)

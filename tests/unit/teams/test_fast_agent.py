@@ -175,6 +175,12 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
     ("files", "line", "message"),
     [
         ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "is not Python that can be read"),
+        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "called is not seen here"),
+        (
+            {"bad__py": "from fast_agent import FastAgent\nf = FastAgent('x')\nf.load_agents('x')"},
+            2,
+            "is not seen here",
+        ),
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),
@@ -197,6 +203,12 @@ def test_a_key_that_is_given_twice_is_a_warning_in_fast_agents_files_and_a_fault
     assert {(Path(it.file).name, it.line) for it in team.warnings} == {("clerk.md", 3), ("fast-agent.yaml", 2)}
     agents = "agents: {a: {card: agent-cards/clerk.md}}\nname: one\nname: two\n"
     assert "is given twice" in only_fault(project(tmp_path / "team", agents__yaml=agents)).message
+
+
+def test_names_of_literals_are_known(tmp_path: Path) -> None:
+    module = "NAME = 'Harper'\n" + UNNAMED.replace("(instruction", "(NAME, servers=[NAME], instruction")
+    [agent] = load(project(tmp_path / "team", agent__py=module)).agents.values()
+    assert agent.member == "Harper"
 
 
 def test_merge_keys_are_followed_in_fast_agents_files(tmp_path: Path) -> None:
@@ -222,6 +234,9 @@ def test_variables_of_cards_have_the_rules_of_fast_agent_and_programs_have_none(
         "default": "costs ${5}",
         "clerk": "${NOT_SET}",
     }
+    [warning] = team.warnings[:1]
+    said = "environment variable 'NOT_SET' is not set; fast-agent uses the text as it is"
+    assert (Path(warning.file).name, warning.line, warning.message) == ("a.md", 3, said)
 
 
 def test_links_out_of_a_folder_are_followed_but_not_to_the_secrets_of_another_team(tmp_path: Path) -> None:
@@ -239,6 +254,8 @@ def test_links_out_of_a_folder_are_followed_but_not_to_the_secrets_of_another_te
         load_teams([other, folder], {})
     [fault] = refused.value.faults
     assert (Path(fault.file).name, "the folder of another team" in fault.message) == ("fastagent.secrets.yaml", True)
+    with pytest.raises(TeamFaults):
+        load_team(folder, {}, beside=[other, folder])
     teams, faults = load_each([other, folder], {})
     assert (list(teams), list(faults)) == ([other], [folder])
 

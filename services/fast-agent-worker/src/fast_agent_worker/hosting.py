@@ -19,10 +19,11 @@ from fast_agent_worker.project.models import close_connections
 from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, teach
 from fast_agent_worker.project.once import make_once
 from fast_agent_worker.project.pool import AT_A_TIME, Connections
+from fast_agent_worker.project.reasons import reason_of as why
 from fast_agent_worker.project.settings import settings_of_a_worker
 from fast_agent_worker.project.transport import leave_results_unchecked
 from fast_agent_worker.settings import FastAgentSettings
-from fast_agent_worker.turns.closure import all_disposed, check_class, closure_of
+from fast_agent_worker.turns.closure import all_disposed, check_making, closure_of
 from fast_agent_worker.turns.journal import made_of
 from fast_agent_worker.turns.runtime import FastAgentRuntime
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
@@ -83,6 +84,9 @@ class _Host:
             self._give_up(agent, error.message)
         except ValidationError as error:
             self._give_up(agent, f"its definition cannot be used: {reason_of(error)}")
+        except Exception as error:  # of many kinds: fast-agent reads files of the folder when it needs them
+            log.exception("an agent cannot be made", extra={"agent": agent.name})
+            self._give_up(agent, f"fast-agent refuses it: {why(error, self.folder.folder.absolute())}")
 
     def start(self) -> None:
         """Connect the servers of all agents."""
@@ -130,10 +134,11 @@ class _Host:
         models = models_of(prepared, data)
         model = models[0].spec if models else "none"
         teach(model, agent)
-        await check_class(prepared, name)
         if (missing := lacking(prepared, models)) is not None:
             log.warning("an agent cannot call its model", extra={"agent": agent.name, "reason": missing})
             self.lacking[agent.name] = missing
+        else:
+            await check_making(prepared, name)
         shared = {each: self._shared(prepared, each, it["config"]) for each, it in data.items()}
         self._used[agent.name] = [it for it in shared.values() if it is not None]
         definition = self._define(agent, data, models)

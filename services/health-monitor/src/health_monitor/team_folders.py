@@ -72,4 +72,4 @@ class TeamFolders:
 
     def _load(self, path: Path) -> TeamFolder:
         with self._changes.reading(path):
-            return load_team(path, self.environ)
+            return load_team(path, self.environ, beside=self.paths)

@@ -35,16 +35,20 @@ def expand(node: Node, environ: Mapping[str, str], faults: FaultList, path: Fiel
             return node
 
 
-def expand_foreign(node: Node, environ: Mapping[str, str]) -> Node:
+def expand_foreign(node: Node, environ: Mapping[str, str], faults: FaultList) -> Node:
     """The tree with the variables that fast-agent expands: an unset one without a default stays as it is."""
     match node:
         case Branch():
-            entries = {key: Entry(it.mark, expand_foreign(it.node, environ)) for key, it in node.entries.items()}
+            entries = {
+                key: Entry(it.mark, expand_foreign(it.node, environ, faults)) for key, it in node.entries.items()
+            }
             return Branch(node.mark, entries)
         case Row():
-            return Row(node.mark, tuple(expand_foreign(item, environ) for item in node.items))
+            return Row(node.mark, tuple(expand_foreign(item, environ, faults) for item in node.items))
         case Leaf(value=str(text)) if "${" in text:
-            return Leaf(node.mark, expand_text(text, environ), secret=True)
+            said = "environment variable {!r} is not set; fast-agent uses the text as it is"
+            expanded = expand_text(text, environ, lambda name: faults.warn(node.mark, said.format(name)))
+            return Leaf(node.mark, expanded, secret=True)
         case Leaf():
             return node
 
@@ -56,7 +60,7 @@ def expand_text(text: str, environ: Mapping[str, str], unset: Callable[[str], ob
         name, colon, default = found[1].partition(":")
         if default.startswith("-"):
             return environ.get(name) or default[1:]
-        if unset is not None and name not in environ and not colon:
+        if unset is not None and name not in environ and not colon and name.isidentifier():
             unset(name)
         return environ.get(name, default if colon else found[0])
 

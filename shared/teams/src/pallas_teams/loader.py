@@ -38,18 +38,20 @@ _FAILURES = (
 """Such as that of a module that is nested too deeply to be parsed."""
 
 
-def load_team(folder: Path, environ: Mapping[str, str]) -> TeamFolder:
-    """Read one team folder.
+def load_team(folder: Path, environ: Mapping[str, str], *, beside: Sequence[Path] = ()) -> TeamFolder:
+    """Read one team folder; `beside` are those of other teams, whose secrets it must not have by a link.
 
     Blocks on the disk. `environ` has the values of `${NAME}`, and keys of providers that the folder does not configure.
 
     Raises:
         TeamFaults: the folder has faults; it holds all of them.
     """
-    return load_teams([folder], environ)[0]
+    return load_teams([folder], environ, beside=beside)[0]
 
 
-def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[TeamFolder, ...]:
+def load_teams(
+    folders: Iterable[Path], environ: Mapping[str, str], *, beside: Sequence[Path] = ()
+) -> tuple[TeamFolder, ...]:
     """Read the folders that one worker hosts, in their order. Names, identities and ports must not clash.
 
     Raises:
@@ -58,7 +60,7 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     faults = FaultList(FIELDS)
     readings = [_read(folder, environ, faults) for folder in folders]
     check_clashes([TeamTree(it.folder, it.tree) for it in readings if it.tree is not None], faults)
-    check_links([it.folder for it in readings], faults)
+    check_links([it.folder for it in readings], beside, faults)
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
@@ -86,7 +88,7 @@ def load_each(
     check_clashes(
         [TeamTree(it.folder, it.tree) for it in readings if it.tree is not None and not found[it.folder]], clashes
     )
-    check_links(folders, clashes)
+    check_links(folders, (), clashes)
     teams: dict[Path, TeamFolder] = {}
     refused: dict[Path, TeamFaults] = {}
     for reading in readings:
@@ -94,7 +96,8 @@ def load_each(
         team = _build(reading, environ, faults) if not faults else None
         every = [*faults, *(it for it in clashes if Path(it.file).is_relative_to(reading.folder))]
         if team is not None and not every:
-            teams[reading.folder] = replace(team, left_out=tuple(faults.left_out), warnings=tuple(faults.warnings))
+            left_out, warnings = (tuple(dict.fromkeys(each)) for each in (faults.left_out, faults.warnings))
+            teams[reading.folder] = replace(team, left_out=left_out, warnings=warnings)
         else:
             refused[reading.folder] = TeamFaults(every)
     return teams, refused

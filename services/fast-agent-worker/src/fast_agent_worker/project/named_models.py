@@ -1,13 +1,10 @@
 """The models that the agents of a closure name, as fast-agent resolves them, and what is known of them."""
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fast_agent.agents.agent_types import AgentConfig
-from fast_agent.agents.llm_agent import LlmAgent
-from fast_agent.core.exceptions import FastAgentError, ModelConfigError, ProviderKeyError
+from fast_agent.core.exceptions import ModelConfigError, ProviderKeyError
 from fast_agent.core.model_resolution import resolve_model_spec
 from fast_agent.llm.model_database import ModelDatabase, ModelParameters
 from fast_agent.llm.model_factory import ModelFactory
@@ -16,10 +13,7 @@ from fast_agent.llm.provider_key_manager import ProviderKeyManager
 from fast_agent_worker.project.load import Prepared
 from pallas_contracts.agents import ModelDependency
 from pallas_contracts.errors import Rejected
-from pallas_teams import AgentConfig as Declared
-from pallas_teams import TeamFolder
-
-log = logging.getLogger(__name__)
+from pallas_teams import AgentConfig, TeamFolder
 
 _WITHOUT_MODEL = ("chain", "parallel", "evaluator_optimizer", "maker", "a2a")
 """Types of agents that have no model of their own."""
@@ -79,37 +73,23 @@ def dependency_of(folder: TeamFolder, models: tuple[NamedModel, ...]) -> ModelDe
 
 
 def lacking(prepared: Prepared, models: tuple[NamedModel, ...]) -> str | None:
-    """The what the models need and is not there: keys, packages, options; None if there is all."""
+    """The providers of the models that have no key, in a sentence; None if all have one."""
     wanted = dict.fromkeys(it.provider for it in models if not it.overlaid)
     missing = [each for each in wanted if each not in _OTHER_WAYS and not _has_key(prepared, each)]
     if missing:
         return f"no key for model provider {' and '.join(missing)}: set api_key in the secrets, or its variable"
-    return next(filter(None, (_refused(prepared, spec) for spec in dict.fromkeys(it.spec for it in models))), None)
-
-
-def _refused(prepared: Prepared, spec: str) -> str | None:
-    """Why fast-agent cannot make the client of a model; None if it can. Nothing is called."""
-    agent = LlmAgent(AgentConfig(name="none", model=spec), context=prepared.fast.context)
-    try:
-        prepared.runtime.model_factory_func(model=spec)(agent=agent)
-    except ImportError as error:
-        return f"model {spec} needs a package that is not installed: {error.name or str(error).split()[0]}"
-    except FastAgentError as error:
-        return f"model {spec} cannot be used: {error.message}"
-    except Exception as error:  # of any provider's client
-        log.exception("a model cannot be made", extra={"model": spec})
-        return f"model {spec} cannot be used: {type(error).__name__}"
     return None
 
 
 def _has_key(prepared: Prepared, provider: str) -> bool:
     try:
-        return bool(ProviderKeyManager.get_api_key(provider, prepared.fast.context.config))
+        ProviderKeyManager.get_api_key(provider, prepared.fast.context.config)  # empty where none is needed
     except ProviderKeyError:
         return False
+    return True
 
 
-def teach(model: str, agent: Declared) -> None:
+def teach(model: str, agent: AgentConfig) -> None:
     """Tell fast-agent what the folder says of a model that it does not know: it would leave images out silently."""
     known, before = agent.capabilities, _taught.get(model)
     if known is None or (before is None and ModelDatabase.get_model_params(model) is not None):
@@ -124,7 +104,7 @@ def teach(model: str, agent: Declared) -> None:
     ModelDatabase.register_runtime_model_params(model, _taught[model])
 
 
-def sees(agent: Declared, model: str, mime_type: str = "image/png") -> bool:
+def sees(agent: AgentConfig, model: str, mime_type: str = "image/png") -> bool:
     """Whether the model gets images of a type: fast-agent has to send them, and the folder must not say otherwise."""
     said = agent.capabilities is None or agent.capabilities.vision
     return said and ModelDatabase.supports_mime(model, mime_type)

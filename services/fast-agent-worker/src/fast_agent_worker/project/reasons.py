@@ -4,7 +4,15 @@ import re
 import traceback
 from pathlib import Path
 
-from fast_agent.core.exceptions import AgentConfigError, CircularDependencyError, ModelConfigError, ServerConfigError
+from fast_agent.core.exceptions import (
+    AgentConfigError,
+    CircularDependencyError,
+    ConfigFileError,
+    ModelConfigError,
+    ProviderKeyError,
+    ServerConfigError,
+)
+from yaml import MarkedYAMLError
 
 _ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -19,6 +27,8 @@ def _what(error: BaseException, roots: tuple[Path, ...]) -> str:
     match error:
         case ModuleNotFoundError(name=str(name)):
             return f"there is no module {name!r}"
+        case ImportError(name=None):  # of a provider's package
+            return f"it needs a package that is not installed: {str(error).partition(' ')[0]}"
         case RuntimeError() if "event loop" in str(error):
             return 'it runs the agent; put that behind: if __name__ == "__main__":'
         case TypeError() if found := _ARGUMENT.search(str(error)):
@@ -26,7 +36,11 @@ def _what(error: BaseException, roots: tuple[Path, ...]) -> str:
         # They have names of agents, servers, models and files only.
         case ServerConfigError():
             return _relative(f"{error.message}: {error.details}", roots)
-        case AgentConfigError() | CircularDependencyError() | ModelConfigError():
+        case ConfigFileError(__cause__=MarkedYAMLError(problem_mark=mark)) if mark is not None:
+            return _relative(f"{error.message}:{mark.line + 1}", roots)
+        case (
+            AgentConfigError() | CircularDependencyError() | ConfigFileError() | ModelConfigError() | ProviderKeyError()
+        ):
             return _relative(error.message, roots)
         case _:
             return type(error).__name__

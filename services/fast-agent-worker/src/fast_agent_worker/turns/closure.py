@@ -29,7 +29,7 @@ from pallas_contracts.errors import PallasError, Rejected
 log = logging.getLogger(__name__)
 
 _DISPOSE_SECONDS = 5.0
-_OWN_CLASS = "custom"
+_REMOTE = "a2a"
 _disposing: set[asyncio.Task[None]] = set()
 
 
@@ -97,22 +97,22 @@ class Closure:
         task.add_done_callback(_disposing.discard)
 
 
-async def check_class(prepared: Prepared, name: str) -> None:
-    """Make an agent once, without servers, if a class of the team's own is among those that it needs.
+async def check_making(prepared: Prepared, name: str) -> None:
+    """Make an agent once, without servers: functions, hooks and classes of the team's own are read then.
 
     Raises:
         Rejected: it cannot be made.
     """
     data = {each: _for_turn(it, True, 1) for each, it in closure_of(prepared, name).items()}
-    if all(it["type"] != _OWN_CLASS for it in data.values()):
-        return
+    if any(it["type"] == _REMOTE for it in data.values()):
+        return  # it would be called
     closure = Closure()
     try:
         for group in get_dependencies_groups(data):
             for each in group:
                 await closure.add(prepared, data, prepared.runtime.model_factory_func, each)
     except FastAgentError as error:
-        raise Rejected(f"fast-agent refuses it: {error.message}") from error
+        raise Rejected(f"fast-agent refuses it: {reason_of(error, Path.cwd())}") from error
     finally:
         closure.dispose()
 

@@ -46,7 +46,7 @@ def read_card(path: Path, environ: Mapping[str, str], faults: FaultList) -> Foun
     own = FaultList()
     parsed = _parsed(path, own)
     faults.warnings += own.warnings
-    card = parsed and expand_foreign(parsed, environ)
+    card = parsed and expand_foreign(parsed, environ, faults)
     if not isinstance(card, Branch):
         faults.leave_out_all(own)
         return None

@@ -52,16 +52,16 @@ def read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> 
     assert isinstance(merged, Branch)
     check_forbidden(merged, faults)
     _check_forwarding(merged, faults)
-    expanded = expand_foreign(merged, environ)
+    expanded = expand_foreign(merged, environ, faults)
     return _needed(expanded) if isinstance(expanded, Branch) else None
 
 
-def check_links(folders: Sequence[Path], faults: FaultList) -> None:
-    """Add a fault for each file of settings or secrets that is a link into the folder of another team.
+def check_links(folders: Sequence[Path], beside: Sequence[Path], faults: FaultList) -> None:
+    """Add a fault for each file of settings or secrets that is a link into the folder of another team, read or beside.
 
     Whoever reads several teams would else send the secrets of one to the addresses of another.
     """
-    roots = {folder: folder.resolve() for folder in folders}
+    roots = {folder: folder.resolve() for folder in (*folders, *beside)}
     for folder in folders:
         for path in (home / name for home in (folder / HOME, folder) for name in (*CONFIG_NAMES, *SECRETS_NAMES)):
             real = path.resolve()

@@ -3,7 +3,8 @@
 Nothing is run: what a module computes is not known here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,21 @@ from pallas_teams.model import AgentConfig, TeamFolder
 from pallas_teams.shape import suggestion
 
 
-def declared(folder: Path, agent: AgentConfig, environ: Mapping[str, str]) -> FoundAgent | None:
+def _read(path: Path) -> Sequence[FoundAgent]:
+    return read_source(path, FaultList()) if path.is_file() else ()
+
+
+def declared(
+    folder: Path, agent: AgentConfig, environ: Mapping[str, str], read: Callable[[Path], Sequence[FoundAgent]] = _read
+) -> FoundAgent | None:
     """What its source says of an agent of fast-agent; None if it has no such agent that can be read."""
-    faults = FaultList()
     if agent.card is not None:
-        return read_card(agent.card, environ, faults)
+        return read_card(agent.card, environ, FaultList())
     module = agent.module
     file = module if isinstance(module, Path) else folder / (module_file(folder, str(module)) or "")
-    found = {each.name: each for each in read_source(file, faults)} if file.is_file() else {}
+    found = {each.name: each for each in read(file)}
     if agent.member is not None:
-        return found.get(agent.member)
+        return found.get(agent.member) or found.get("")  # a name that is computed may be it
     return found.get(agent.name) or (list(found.values())[-1] if found else None)
 
 
@@ -36,8 +42,9 @@ def missing_parts(team: TeamFolder, environ: Mapping[str, str]) -> Iterator[Faul
     settings = settings_of(team.folder, environ).settings if agents else {}
     mcp: Mapping[str, Mapping[str, Any]] = settings.get("mcp") or {}
     known: set[str] = {*team.servers, *(mcp.get("servers") or {})}
+    read = cache(_read)  # a program may have many agents
     for name, agent in agents.items():
-        found, path = declared(team.folder, agent, environ), f"agents.{name}"
+        found, path = declared(team.folder, agent, environ, read), f"agents.{name}"
         if found is None:
             if agent.member is not None:
                 source = str(agent.card or agent.module)

@@ -56,8 +56,11 @@ def project_tree(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
     found = [(*it, path.relative_to(folder)) for it, path in _found(folder, environ, faults)]
     names = _names([(agent, path) for _, agent, path in found])
     for name, (field, agent, path) in zip(names, found, strict=True):
-        if not name or name in RESERVED_AGENTS:
-            faults.leave_out(agent.mark, f"no agent can be called {agent.name!r}; name it in an agents.yaml")
+        if not agent.name or not name or name in RESERVED_AGENTS:
+            why = (
+                f"no agent can be called {agent.name!r}" if agent.name else "what the agent is called is not seen here"
+            )
+            faults.leave_out(agent.mark, f"{why}; name it in an agents.yaml")
         elif name in agents:
             faults.leave_out(agent.mark, f"two agents would be called {name!r}; name them in an agents.yaml")
         else:

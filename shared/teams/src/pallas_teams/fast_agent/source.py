@@ -1,7 +1,8 @@
 """Finds the agents that Python modules declare for fast-agent, without importing them.
 
 It reads decorators such as `@fast.agent("harper", servers=["argos"])`, where `fast` is a name that the module gives a
-`FastAgent`. What a module computes is not seen: an agent whose name is no literal has to be named in `agents.yaml`.
+`FastAgent`. What a module computes is not seen, but for names of literals (`NAME = "harper"`): an agent with another
+name has to be named in `agents.yaml`.
 """
 
 import ast
@@ -28,7 +29,8 @@ _MEMBERS = ("agents", "sequence", "fan_out", "fan_in", "generator", "evaluator",
 class FoundAgent:
     """An agent as its source declares it. `members` are the agents that it uses; `tool_only` ones are no tools.
 
-    `elsewhere`: its program names the file of its settings itself, so its servers are not known here.
+    `name` is empty if it is computed, or if a program makes a `FastAgent` and declares none. `elsewhere`: its program
+    names the file of its settings itself, so its servers are not known here.
     """
 
     name: str
@@ -54,11 +56,13 @@ def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
         faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
         return ()
     _check_forwarding(tree, path, faults)
-    return tuple(_agents(tree, path, dict(_instances(tree))))
+    instances = dict(_instances(tree))
+    unseen = [FoundAgent("", "agent", Mark(str(path), made.lineno, 1)) for made in instances.values()]
+    return tuple(_agents(tree, path, instances)) or tuple(unseen[:1])
 
 
-def _instances(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """The names that a module gives a `FastAgent`, each with whether that one has settings of its own."""
+def _instances(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The names that a module gives a `FastAgent`, each with the call that makes it."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as made):
@@ -68,10 +72,10 @@ def _instances(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             case _:
                 continue
         if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) == "FastAgent":
-            yield name, len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords)
+            yield name, made
 
 
-def _agents(tree: ast.AST, path: Path, instances: Mapping[str, bool]) -> Iterator[FoundAgent]:
+def _agents(tree: ast.Module, path: Path, instances: Mapping[str, ast.Call]) -> Iterator[FoundAgent]:
     found = [
         (decorator, decorator.func.attr, instances[decorator.func.value.id])
         for node in ast.walk(tree)
@@ -83,31 +87,48 @@ def _agents(tree: ast.AST, path: Path, instances: Mapping[str, bool]) -> Iterato
         and isinstance(decorator.func.value, ast.Name)
         and decorator.func.value.id in instances
     ]
-    for call, type_, elsewhere in sorted(found, key=lambda each: each[0].lineno):
-        options = {keyword.arg: _literal(keyword.value) for keyword in call.keywords if keyword.arg}
+    known = _Known(tree)
+    for call, type_, made in sorted(found, key=lambda each: each[0].lineno):
+        options = {keyword.arg: known.value(keyword.value) for keyword in call.keywords if keyword.arg}
         position = 1 if type_ == "custom" else 0
-        given = _literal(call.args[position]) if len(call.args) > position else options.get("name")
+        given = known.value(call.args[position]) if len(call.args) > position else options.get("name")
         unnamed = "name" not in options and len(call.args) <= position
         name = _UNNAMED.get(type_) if unnamed else given
-        if isinstance(name, str):
-            yield FoundAgent(
-                name=name,
-                type="agent" if type_ == "smart" else type_,
-                mark=Mark(str(path), call.lineno, call.col_offset + 1),
-                model=_text(options.get("model")),
-                servers=_texts(options.get("servers")),
-                members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
-                tool_only=options.get("tool_only") is True,
-                description=_text(options.get("description")) or "",
-                elsewhere=elsewhere,
-            )
+        yield FoundAgent(
+            name=_text(name) or "",
+            type="agent" if type_ == "smart" else type_,
+            mark=Mark(str(path), call.lineno, call.col_offset + 1),
+            model=_text(options.get("model")),
+            servers=_texts(options.get("servers")),
+            members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
+            tool_only=options.get("tool_only") is True,
+            description=_text(options.get("description")) or "",
+            elsewhere=len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords),
+        )
 
 
-def _literal(node: ast.expr) -> object:
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError):
-        return None
+class _Known(ast.NodeTransformer):
+    """Reads expressions of a module of literals, and of names that it gives literals at its top."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._named: dict[str, ast.Constant] = {}
+        for node in tree.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as value):
+                    self._named[name] = value
+                case _:
+                    pass
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """What the name stands for."""
+        return self._named.get(node.id, node)
+
+    def value(self, node: ast.expr) -> object:
+        """The value; None if it is not known."""
+        try:
+            return ast.literal_eval(self.visit(node))
+        except (ValueError, TypeError):
+            return None
 
 
 def _text(value: object) -> str | None:

@@ -22,7 +22,7 @@ FAILING: tuple[Mode, ...] = ("page", "page_after", "twice", "forgets", "redirect
 
 
 class Stage:
-    """A world that runs in a thread of its own, so that its hooks go on between the steps."""
+    """A world that runs in a thread of its own, so that its reconciler goes on between the steps."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, world: World) -> None:
         self._loop = loop

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "d1c31f2252994655d0733e115e12f04d27c66203"
+PINNED = "9b97fc28d7083a871e7338a86bd9f1b1a0bbe0a4"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """The team of an instance is to be compared with Mnemosyne now. These are the hooks of the auth contract, section 8:
+    """The team of an instance is to be compared with Mnemosyne now: the hooks of the auth contract, section 8, which are
     `on_pallas_registered`, `on_pallas_deleted`, `on_workspace_pallas_attached`, `on_workspace_pallas_detached`,
     `on_workspace_deleted`; and `on_pallas_renamed`, since the name is mirrored.
 

@@ -51,9 +51,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """The team of an instance is to be compared with Mnemosyne now: the hooks of the auth contract, section 8, which are
-    `on_pallas_registered`, `on_pallas_deleted`, `on_workspace_pallas_attached`, `on_workspace_pallas_detached`,
-    `on_workspace_deleted`; and `on_pallas_renamed`, since the name is mirrored.
+    """The team of an instance is to be compared with Mnemosyne now.
+
+    This is what the hooks of the auth contract do (section 8): `on_pallas_registered`, `on_pallas_deleted`,
+    `on_workspace_pallas_attached`, `on_workspace_pallas_detached`, `on_workspace_deleted`; and `on_pallas_renamed`,
+    since the name is mirrored.
 
     `revokes`: the change takes a right away, so this team is compared before others.
     """

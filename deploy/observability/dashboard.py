@@ -217,9 +217,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "short",
             {"{{exported_instance}} {{agent}}": level("daedalus_agent_health", "exported_instance", "agent")},
         ),
-        Panel("Hooks by end", "ops", {"{{hook}} {{end}}": rate("pallas_workspaces_hook_runs_total", "hook", "end")}),
+        Panel("Teams compared with Mnemosyne by end", "ops", {"{{end}}": rate("pallas_workspaces_syncs_total", "end")}),
         Panel(
-            "Teams about which Mnemosyne is yet to be told", "short", {"teams": level("pallas_workspaces_due_hooks")}
+            "Teams not known to be in sync with Mnemosyne", "short", {"teams": level("pallas_workspaces_waiting_teams")}
         ),
         Panel("Replies by end", "ops", {"{{status}}": rate("pallas_workspaces_replies_total", "status")}),
         Panel(

@@ -61,7 +61,7 @@ GAUGES: dict[str, Together] = {
     "pallas_workspaces_unsent_events": "max",
     "pallas_workspaces_lag_seconds": "max",
     "pallas_workspaces_listening": "min",
-    "pallas_workspaces_due_hooks": "max",
+    "pallas_workspaces_waiting_teams": "max",
     "pallas_workspaces_replies_in_progress": "sum",
     "pallas_workspaces_replies_unowned": "max",
     "pallas_workspaces_event_streams": "sum",

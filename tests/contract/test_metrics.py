@@ -19,7 +19,7 @@ RUNBOOK = ROOT / "docs" / "runbook.md"
 BOUNDED = frozenset(
     {"team", "agent", "outcome", "code", "reason", "attempt", "kind", "name", "key", "folder", "stream", "server"}
     | {"model", "provider", "currency", "version", "revision"}
-    | {"action", "cache", "tool", "method", "client", "how", "end", "hook", "status", "instance"}
+    | {"action", "cache", "tool", "method", "client", "how", "end", "status", "instance"}
 )
 """Labels whose values are words of Pallas, or named by its catalogue and folders. Nothing that a caller
 chooses. `instance` is a registered one."""

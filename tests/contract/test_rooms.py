@@ -78,7 +78,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("live",),
         ("changes",),
         ("access", "registries", "mnemosyne"),
-        ("hooks", "agents"),
+        ("reconciling", "agents"),
         ("chat", "turns"),
         ("handlers",),
         ("http",),

@@ -24,10 +24,13 @@ TEAMS = "/mcp_server/api/teams/"
 PASSWORD = "the service's password"
 _KEY = "0" * 64
 
-type Mode = Literal["well", "page", "page_after", "twice", "forgets", "redirects", "web_page", "anothers", "endless"]
+type Mode = Literal[
+    "well", "page", "page_after", "twice", "forgets", "redirects", "web_page", "anothers", "endless", "busy"
+]
 """`page`: answers 500 in HTML; `page_after`: the same, after it has done what was asked. `twice`: does everything twice
 and answers the second time. `forgets`: says that it did, but has not. `web_page`: answers 200 in HTML, undone.
-`anothers`: answers with the JWT of another team. `endless`: answers without end, undone."""
+`anothers`: answers with the JWT of another team. `endless`: answers without end, undone. `busy`: answers 429."""
+BUSY_SECONDS = 2
 
 
 @dataclass
@@ -150,6 +153,8 @@ class Mnemosyne(Served):
                 answer = self._do(asked)
                 self.teams = known
                 return answer
+            case "busy":
+                return Response(status_code=429, headers={"retry-after": str(BUSY_SECONDS)})
             case "page_after":
                 self._do(asked)
                 return _page(500)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
-from tests.bench.console.service import Service, a_service, until_no_hook_is_due
+from tests.bench.console.service import Service, a_service, until_told
 from tests.bench.figures import percentile
 from tests.bench.processes import running
 from tests.integration.workspaces.chat.talk import reading_events
@@ -117,7 +117,7 @@ async def _attach(service: Service, mnemosyne: Mnemosyne, registry: Registry, ti
     http, body = service.http, {"registry_url": f"{registry.base}/teams/one", "name": "Kottos"}
     instance = (await http.post(f"{API}/pallas", json=body)).raise_for_status().json()["id"]
     workspace = (await http.post(f"{API}/workspaces", json={"name": "A workspace"})).raise_for_status().json()["id"]
-    await until_no_hook_is_due(service)
+    await until_told(service)
     asked, saved = list[float](), list[float]()
     for number in range(times):
         attached = [instance] if number % 2 == 0 else []
@@ -134,7 +134,7 @@ async def _attach(service: Service, mnemosyne: Mnemosyne, registry: Registry, ti
         arrived = await arriving
         asked.append(1000 * (arrived - since))
         saved.append(1000 * max(0.0, arrived - answered))
-        await until_no_hook_is_due(service)
+        await until_told(service)
     return {
         "times": times,
         "p50_ms": percentile(asked, 0.5),
@@ -154,8 +154,8 @@ async def _reconcile(service: Service, mnemosyne: Mnemosyne, registry: Registry,
 
     async def cycle() -> float:
         since = time.perf_counter()
-        (await service.http.post(f"{API}/hooks/reconcile")).raise_for_status()
-        await until_no_hook_is_due(service)
+        (await service.http.post(f"{API}/deliveries/reconcile")).raise_for_status()
+        await until_told(service)
         return time.perf_counter() - since
 
     provisioned = await cycle()

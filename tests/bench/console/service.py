@@ -61,12 +61,13 @@ async def a_service(folder: Path, postgres: PostgresServer, **settings: str) -> 
         await asyncio.to_thread(processes.close)
 
 
-async def until_no_hook_is_due(service: Service) -> None:
+async def until_told(service: Service) -> None:
     """Wait until Mnemosyne was told all."""
     async with service.engine.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
 
         async def none_is() -> bool:
-            return not await connection.scalar(text("select exists (select from due_hooks)"))
+            waiting = "select exists (select from mnemosyne_teams where due_at is not null or claim is not null)"
+            return not await connection.scalar(text(waiting))
 
         await until(none_is, _TOLD_WITHIN)

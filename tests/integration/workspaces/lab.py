@@ -25,7 +25,7 @@ FERNET_KEY = Fernet.generate_key().decode()
 _HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 CONTENT = (
     "images", "messages", "conversations", "agent_connections", "workspace_pallas_assignments", "pallas_instances",
-    "workspaces", "retired_teams", "due_hooks", "hook_runs", "settings", "login_links",
+    "workspaces", "mnemosyne_teams", "settings", "login_links",
 )  # fmt: skip
 """The tables to empty, in this order, for a service without content. Sessions and changes stay."""
 JUST_RECONCILED = "insert into settings values ('last_reconcile', jsonb_build_object('at', now()))"

@@ -1,4 +1,4 @@
-"""Changes are committed with their events and hooks, and their events reach the broker in order."""
+"""Changes are committed with their events and the teams they wake, and their events reach the broker in order."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import WORKSPACE_CHANGED, WORKSPACE_CHANGES
 from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.errors import Conflict
-from workspaces.changes.make import Changes, Decide, Decision, Event, Hook
+from workspaces.changes.make import Changes, Decide, Decision, Event, Wake
 from workspaces.live.hub import WORK, Live
 from workspaces.metrics import make_metrics
 from workspaces.model import Who
@@ -25,12 +25,12 @@ from workspaces.tables import Workspace
 WHO = Who("admin", "req-1")
 
 
-def a_workspace(name: str, *hooks: Hook) -> Decide[str]:
+def a_workspace(name: str, *wakes: Wake) -> Decide[str]:
     """Makes a workspace, of which instances are told."""
 
     async def decide(session: AsyncSession) -> Decision[str]:
         session.add(Workspace(id=name, name=name))
-        return Decision(name, (Event("workspace", "created", name, {"name": name}),), hooks)
+        return Decision(name, (Event("workspace", "created", name, {"name": name}),), wakes)
 
     return decide
 
@@ -64,7 +64,7 @@ async def test_numbers_have_no_gap_over_all_replicas(
     assert await postgres.say("select count(*) from workspaces where id = 'refused'", database) == [(0,)]
 
 
-async def test_hooks_of_several_changes_become_one_row_and_wake_every_replica(
+async def test_several_changes_wake_a_team_once_and_every_replica_hears_of_it(
     engine: AsyncEngine, postgres: PostgresServer, database: str
 ) -> None:
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
@@ -74,20 +74,16 @@ async def test_hooks_of_several_changes_become_one_row_and_wake_every_replica(
         one.subscribe(WORK) as here,
         other.subscribe(WORK) as there,
     ):
-        registered, attached = Hook("on_pallas_registered", "i"), Hook("on_workspace_pallas_attached", "i")
-        await changes.make(WHO, a_workspace("a", registered, attached, Hook("on_pallas_registered", "j")))
+        await changes.make(WHO, a_workspace("a", Wake("i"), Wake("j"), Wake("i", revokes=True)))
         for items in (here, there):
             async with asyncio.timeout(10):
-                assert await anext(items) == Live(WORK, "hooks", {})
-        await postgres.say("update due_hooks set attempt = 3, due_at = now() + interval '1 hour'", database)
-        await changes.make(Who("admin", "req-2"), a_workspace("b", attached))
+                assert await anext(items) == Live(WORK, "teams", {})
+        await postgres.say("update mnemosyne_teams set tries = 3, due_at = now() + interval '1 hour'", database)
+        await changes.make(Who("admin", "req-2"), a_workspace("b", Wake("i")))
     found = await postgres.say(
-        "select instance_id, hooks, version, correlation, attempt, due_at <= now() from due_hooks order by 1", database
+        "select id, revokes, version, correlation, tries, due_at <= now() from mnemosyne_teams order by 1", database
     )
-    assert found == [
-        ("i", ["on_pallas_registered", "on_workspace_pallas_attached"], 2, "req-2", 0, True),
-        ("j", ["on_pallas_registered"], 1, "req-1", 3, False),
-    ]
+    assert found == [("i", True, 2, "req-2", 0, True), ("j", False, 1, "req-1", 3, False)]
 
 
 async def test_events_reach_the_broker_in_order_also_those_from_while_it_was_away(

@@ -61,10 +61,10 @@ async def test_what_is_told_in_a_transaction_is_heard_everywhere_when_it_is_comm
     async with hubs[0].subscribe(WORK) as here, hubs[1].subscribe(WORK) as there, AsyncSession(engine) as session:
         await Hub.tell_in(session, WORK, "undone", {})
         await session.rollback()
-        await Hub.tell_in(session, WORK, "hooks", {"id": "1"})
+        await Hub.tell_in(session, WORK, "teams", {"id": "1"})
         await session.commit()
         for items in (here, there):
-            assert await next_of(items) == Live(WORK, "hooks", {"id": "1"})
+            assert await next_of(items) == Live(WORK, "teams", {"id": "1"})
 
 
 async def test_what_others_tell_is_heard_behind_what_the_maker_of_a_change_tells_here(hubs: tuple[Hub, Hub]) -> None:

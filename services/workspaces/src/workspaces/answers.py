@@ -91,7 +91,7 @@ class UnusableEntry(Shape):
 class Believed(Shape):
     """What Mnemosyne answered about a team, at `at`; `active` None: it knows no such team.
 
-    `error`: why it could not be compared with Mnemosyne since then.
+    `error`: why it could not be compared with Mnemosyne since then, or told of a change.
     """
 
     active: bool | None
@@ -302,32 +302,29 @@ class Sent(Shape):
     events: str
 
 
-class HookRunView(Shape):
-    """A hook that has run: what Mnemosyne was told, or why not."""
+class DeliveryView(Shape):
+    """A team that is not known to be in sync with Mnemosyne, since the oldest change that Mnemosyne has not confirmed.
 
-    id: int
-    hook: str
-    instance_id: str
-    instance_name: str
-    attempt: int
-    ok: bool
-    error: str | None
-    data: dict[str, Any]
-    correlation: str
-    at: datetime
-    took_ms: int
-
-
-class HookRuns(Shape):
-    """Hook runs, the latest first. `due` is how many hooks wait.
-
-    `uncompared`: how many teams could not be compared with Mnemosyne at the last try, and why; None if all could.
+    `difference`: what Mnemosyne does not have, in a sentence; None if it is only not known. `error` is that of the last
+    try. `next_try_at` None: it is refused, and not tried again before it is changed or all teams are compared.
     """
 
-    runs: tuple[HookRunView, ...]
-    due: int
-    uncompared: str | None = None
-    next: int | None = None
+    instance_id: str
+    instance_name: str
+    since: datetime
+    difference: str | None
+    error: str | None
+    tries: int
+    next_try_at: datetime | None
+    actor: str
+    correlation: str
+
+
+class Deliveries(Shape):
+    """Teams that are not known to be in sync with Mnemosyne, the first to be so first. `waiting` is how many."""
+
+    deliveries: tuple[DeliveryView, ...]
+    waiting: int
 
 
 class SettingsView(Shape):

@@ -1,7 +1,7 @@
 """Builds the service. Without the broker it works, but shows no turns, and its events wait in Postgres."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,13 +22,13 @@ from workspaces.changes.make import OUTBOX, Changes
 from workspaces.chat.concluding import end_restored_replies
 from workspaces.chat.room import open_chat
 from workspaces.handlers.start import open_control
-from workspaces.hooks.team_events import TeamEvents
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.mnemosyne.vault import Vault
+from workspaces.reconciling.team_events import TeamEvents
 from workspaces.settings import WorkspacesSettings
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker
@@ -80,7 +80,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(metrics.postgres.watch(engine), "figures of Postgres"))
-        using = _use_broker(settings, process, engine, committed, broker, control.has_sent)
+        using = _use_broker(settings, process, engine, committed, broker)
         await enter(process.running(using, "events"))
         chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults, Again(broker).repeats))
         parts = Parts(settings, engine, changes, hub, metrics, access, control, agents, chat, broker)
@@ -98,7 +98,6 @@ async def _use_broker(
     engine: AsyncEngine,
     committed: asyncio.Event,
     broker: Broker,
-    has_sent: Callable[[str], bool],
 ) -> None:
     """Relay events and hear of teams once the broker is there.
 
@@ -106,7 +105,7 @@ async def _use_broker(
     """
     connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
-        hearing = process.running(TeamEvents(engine, has_sent).run(bus), "changes of teams")
+        hearing = process.running(TeamEvents(engine).run(bus), "changes of teams")
         async with hearing:
             with broker.using(bus):
                 await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()

@@ -17,8 +17,8 @@ class Metrics:
     unsent: Gauge
     lag: Gauge
     listening: Gauge
-    hook_runs: Counter
-    due_hooks: Gauge
+    syncs: Counter
+    waiting_teams: Gauge
     replies: Counter
     taken_over: Counter
     answering: Gauge
@@ -38,11 +38,11 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         gauge("pallas_workspaces_lag_seconds", "Age of the oldest event that waits for the broker"),
         gauge("pallas_workspaces_listening", "1 while this replica hears what the others tell browsers"),
         counter(
-            "pallas_workspaces_hook_runs_total",
-            "Times that Mnemosyne was told about a team, or could not be",
-            ["hook", "end"],
+            "pallas_workspaces_syncs_total",
+            "Times that a team was compared with Mnemosyne, or could not be",
+            ["end"],
         ),
-        gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told"),
+        gauge("pallas_workspaces_waiting_teams", "Teams that are not known to be in sync with Mnemosyne"),
         counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"]),
         counter("pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas"),
         gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for"),

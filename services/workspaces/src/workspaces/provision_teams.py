@@ -23,13 +23,13 @@ from pallas_contracts.errors import PallasError, Rejected
 from pallas_postgres.engine import open_engine, reading
 from workspaces.changes.make import Changes
 from workspaces.handlers.secrets import reveal_jwt
-from workspaces.hooks.due import Leases
-from workspaces.hooks.now import Now
-from workspaces.hooks.settle import Settler
 from workspaces.metrics import make_metrics
 from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who
+from workspaces.reconciling.claims import Claims
+from workspaces.reconciling.now import Now
+from workspaces.reconciling.sync import Syncer
 from workspaces.settings import WorkspacesSettings
 from workspaces.tables import PallasInstance
 
@@ -68,10 +68,10 @@ class Command:
         if status == "provisioned":
             return Row(instance_id, name, "skipped: provisioned")
         try:
-            ended = await self.now.provision(self.who, instance_id)
-            if ended.error is not None:
-                return Row(instance_id, name, f"failed: {ended.error}")
-            if "jwt" not in ended.data:
+            synced = await self.now.sync(self.who, instance_id)
+            if synced.error is not None:
+                return Row(instance_id, name, f"failed: {synced.error}")
+            if not synced.has_new_jwt:
                 return Row(instance_id, name, "skipped: provisioned meanwhile")
             jwt = await reveal_jwt(self.changes, self.vault, self.who, instance_id)
         except PallasError as error:
@@ -92,16 +92,15 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
         raise Rejected("PALLAS_TEAMS_PASSWORD is required: it is that of daedalus-service", code="bad_settings")
     engine = open_engine(settings.postgres_url.get_secret_value(), pool=4, service="provision-teams")
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
-    leases = Leases(engine)
+    claims = Claims(engine)
     async with open_teams_client(settings.teams_password) as http:
-        settler = Settler(Teams(http, settings.teams_url), vault, engine)
-        renewing = asyncio.create_task(leases.keep_renewing())
+        syncer = Syncer(Teams(http, settings.teams_url), vault, claims)
+        renewing = asyncio.create_task(claims.keep_renewing())
         try:
             who = Who("operator", uuid.uuid4().hex)
-            yield Command(engine, changes, vault, Now(engine, changes, leases, settler), who)
+            yield Command(engine, changes, vault, Now(engine, changes, claims, syncer), who)
         finally:
             renewing.cancel()
-            await leases.release_all()
             await engine.dispose()
 
 

@@ -11,7 +11,6 @@ from sqlalchemy import (
     DateTime,
     ForeignKey,
     ForeignKeyConstraint,
-    Identity,
     Index,
     LargeBinary,
     Sequence,
@@ -61,8 +60,7 @@ class PallasInstance(Base):
     """A registered registry, which is a team in Mnemosyne: both have this id (auth contract, section 4.2).
 
     `agents` and `unusable` are what the registry's document held when it was last fetched, at `last_fetched_at`.
-    `pushed_workspaces` is the list that Mnemosyne confirmed last, and `believed` what it answered when asked last,
-    with the `error` of a later try.
+    `pushed_workspaces` is the list that Mnemosyne confirmed last, and `believed` what it answered when asked last.
     """
 
     __tablename__ = "pallas_instances"
@@ -144,14 +142,29 @@ class AgentConnection(Base):
     max_output_tokens: Mapped[int | None]
 
 
-class RetiredTeam(Base):
-    """An instance that was deleted here. `done_at` is when Mnemosyne confirmed that its team is inactive."""
+class MnemosyneTeam(Base):
+    """What the reconciler knows about the team of an instance. The row of a deleted instance stays: its id is used up.
 
-    __tablename__ = "retired_teams"
+    `since` is when the oldest change was made that Mnemosyne has not confirmed, or when it first could not be compared;
+    None: nothing is known to differ. `revokes`: among these changes is one that takes a right away. `version` grows
+    with each wake-up. The team is compared next at `due_at`; None: when it is woken. `correlation` and `actor` are
+    those of the last change. Whoever has the `claim` compares it, until `claimed_until`; after that anybody may.
+    """
+
+    __tablename__ = "mnemosyne_teams"
     id: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    retired_at: Mapped[datetime] = _created()
-    done_at: Mapped[datetime | None]
+    name: Mapped[str] = mapped_column(server_default=text("''"))
+    deleted_at: Mapped[datetime | None]
+    since: Mapped[datetime | None]
+    revokes: Mapped[bool] = mapped_column(server_default=text("false"))
+    version: Mapped[int] = mapped_column(server_default=text("1"))
+    due_at: Mapped[datetime | None] = mapped_column(server_default=func.now(), index=True)
+    tries: Mapped[int] = mapped_column(server_default=text("0"))
+    error: Mapped[str | None]
+    correlation: Mapped[str]
+    actor: Mapped[str]
+    claim: Mapped[str | None]
+    claimed_until: Mapped[datetime | None]
 
 
 class Change(ChangeRow, Base):
@@ -164,42 +177,6 @@ class RelayPosition(PositionRow, Base):
     """One row: the number of the last change that the broker has stored."""
 
     __tablename__ = "relay_position"
-
-
-class DueHook(Base):
-    """What Mnemosyne has yet to be told about one instance. A change writes it in its own transaction.
-
-    `hooks` are the names of the hooks that the changes fired. `version` grows with each change, so a run deletes the
-    row only if nothing has changed meanwhile. `owner` works on it until `leased_until`; after that anybody may.
-    """
-
-    __tablename__ = "due_hooks"
-    instance_id: Mapped[str] = mapped_column(primary_key=True)
-    hooks: Mapped[list[str]]
-    version: Mapped[int] = mapped_column(server_default=text("1"))
-    correlation: Mapped[str]
-    actor: Mapped[str]
-    attempt: Mapped[int] = mapped_column(server_default=text("0"))
-    due_at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
-    owner: Mapped[str | None]
-    leased_until: Mapped[datetime | None]
-
-
-class HookRun(Base):
-    """A hook that has run. The newest 1,000 are kept."""
-
-    __tablename__ = "hook_runs"
-    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    hook: Mapped[str]
-    instance_id: Mapped[str] = mapped_column(index=True)
-    instance_name: Mapped[str]
-    attempt: Mapped[int]
-    ok: Mapped[bool]
-    error: Mapped[str | None]
-    data: Mapped[dict[str, Any]]
-    correlation: Mapped[str]
-    at: Mapped[datetime] = _created()
-    took_ms: Mapped[int]
 
 
 class Conversation(Base):

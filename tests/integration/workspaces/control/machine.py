@@ -22,7 +22,7 @@ FAILING: tuple[Mode, ...] = ("page", "page_after", "twice", "forgets", "redirect
 
 
 class Stage:
-    """A world that runs in a thread of its own, so that its hooks go on between the steps."""
+    """A world that runs in a thread of its own, so that its reconciler goes on between the steps."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, world: World) -> None:
         self._loop = loop
@@ -136,9 +136,11 @@ class Teams(RuleBasedStateMachine):
         self.world.mnemosyne.teams, self.kept = self.kept, None
 
     @rule()
-    def lose_leases(self) -> None:
-        """Let another replica take all hooks, and die."""
-        self.stage.run(self.world.execute("update due_hooks set owner = 'dead', leased_until = now(), due_at = now()"))
+    def lose_claims(self) -> None:
+        """Let another replica claim all teams, and die."""
+        self.stage.run(
+            self.world.execute("update mnemosyne_teams set claim = 'dead', claimed_until = now(), due_at = now()")
+        )
 
     @rule()
     def become_quiet(self) -> None:
@@ -164,7 +166,7 @@ class Teams(RuleBasedStateMachine):
         self.world.mnemosyne.teams.clear()
 
     async def _until_quiet(self) -> None:
-        await self.world.execute("update due_hooks set due_at = now()")
+        await self.world.execute("update mnemosyne_teams set due_at = now()")
         await self.world.until_quiet()
 
     async def _compare(self) -> None:

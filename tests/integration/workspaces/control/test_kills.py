@@ -40,18 +40,19 @@ class Killed:
         return answer.json()["id"]
 
     async def kill_and_start(self) -> None:
-        """Kill the process, let its leases end, and start it again."""
+        """Kill the process, let its claims end, and start it again."""
         await self.replica.end(signal.SIGKILL)
         async with self.engine.begin() as connection:
-            await connection.execute(text("update due_hooks set leased_until = now(), due_at = now()"))
+            await connection.execute(text("update mnemosyne_teams set claimed_until = now()"))
         await self.replica.start()
 
     async def until_quiet(self) -> None:
-        """Wait until no hook is due."""
+        """Wait until all teams are in sync."""
 
         async def quiet() -> bool:
             async with self.engine.connect() as connection:
-                return await connection.scalar(text("select count(*) from due_hooks")) == 0
+                waiting = text("select count(*) from mnemosyne_teams where since is not null or claim is not null")
+                return await connection.scalar(waiting) == 0
 
         await until(quiet)
 

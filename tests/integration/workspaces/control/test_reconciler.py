@@ -1,5 +1,7 @@
 """The reconciler (auth contract, section 8.6): whatever was lost, Mnemosyne has what holds here after one cycle."""
 
+import logging
+
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
@@ -33,7 +35,7 @@ async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status
 
 
 @requirement("A-8.6.2")
-async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
+async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World, caplog: pytest.LogCaptureFixture) -> None:
     instances = [await world.provisioned(name) for name in ("One", "Two")]
     workspace = await world.workspace(*instances)
     await world.until_quiet()
@@ -41,22 +43,23 @@ async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
     await world.reconcile()
     assert world.mnemosyne.counted() == {"GET": 2, "PUT": 2}
     world.mnemosyne.teams[instances[0]].workspace_ids = ["ws_other"]
-    await world.reconcile()
+    with caplog.at_level(logging.INFO):
+        await world.reconcile()
     assert world.mnemosyne.knows(instances[0]) == (True, [workspace])
-    [run] = [one for one in (await world.http.get(f"{API}/hooks")).json()["runs"] if one["hook"] == "reconcile"]
-    assert run["data"]["drift"] == "Mnemosyne had other workspaces"
+    told = [(record.message, vars(record)["team"]) for record in caplog.records if "team" in vars(record)]
+    assert told == [
+        ("Mnemosyne has something else about a team", instances[0]),
+        ("pallas_team_workspaces_updated", instances[0]),
+    ]
 
 
 async def test_a_cycle_does_also_what_waits_for_its_next_try(world: World) -> None:
     instance = await world.provisioned()
     await world.until_quiet()
-    await world.execute(
-        "insert into due_hooks (instance_id, hooks, correlation, actor, attempt, due_at) "
-        "values (:id, '{on_workspace_pallas_attached}', 'c', 'admin', 8, now() + interval '1 hour')",
-        id=instance,
-    )
+    later = "since = now(), tries = 8, due_at = now() + interval '1 hour'"
+    await world.execute(f"update mnemosyne_teams set {later}")
     await world.reconcile()
-    assert await world.rows("select hook from hook_runs where correlation = 'c'")
+    assert (await world.deliveries(), world.mnemosyne.knows(instance)) == ([], (True, []))
 
 
 async def test_a_team_that_mnemosyne_has_lost_is_made_again(world: World) -> None:
@@ -132,12 +135,6 @@ async def test_drift_is_told_in_a_sentence(world: World) -> None:
     assert checked["drift"] == "Mnemosyne does not know this team."
 
 
-async def uncompared(world: World) -> tuple[str | None, int]:
-    """What the deliveries say of teams that could not be compared, and how many hooks wait."""
-    hooks = (await world.http.get(f"{API}/hooks")).json()
-    return hooks["uncompared"], hooks["due"]
-
-
 @pytest.mark.parametrize(
     ("what", "mode", "reason"),
     [
@@ -153,10 +150,11 @@ async def test_a_cycle_that_cannot_compare_is_told_until_one_can(
     one, two = await world.provisioned("One"), await world.provisioned("Two")
     await world.workspace(one, two)
     await world.until_quiet()
-    assert await uncompared(world) == (None, 0)
+    assert await world.deliveries() == []
     world.mnemosyne.modes[what] = mode
     await world.reconcile()
-    assert await uncompared(world) == (f"{reason}. 2 teams could not be compared with it.", 0)
+    waiting = {each["instance_id"]: (each["error"], each["difference"]) for each in await world.deliveries()}
+    assert waiting == dict.fromkeys((one, two), (reason, None))
     shown = await world.instance(one)
     assert (shown["status"], shown["drift"], shown["believed"]["error"]) == ("provisioned", None, reason)
     async with world.lab.service.parts.hub.subscribe(ALL) as told:
@@ -166,20 +164,21 @@ async def test_a_cycle_that_cannot_compare_is_told_until_one_can(
         while changed != {one, two}:
             item = await soon(anext(told))
             changed |= {item.data["id"]} if item.kind == "instance" else set()
-    assert await uncompared(world) == (None, 0)
+    assert await world.deliveries() == []
     assert (await world.instance(one))["believed"]["error"] is None
 
 
-async def test_that_mnemosyne_cannot_be_reached_is_told_while_nothing_waits(own_world: World) -> None:
+async def test_that_mnemosyne_cannot_be_reached_is_told_while_nothing_was_changed(own_world: World) -> None:
     instance = await own_world.provisioned()
     await own_world.workspace(instance)
     await own_world.until_quiet()
     await own_world.mnemosyne.stop()
     await own_world.reconcile()
-    assert await uncompared(own_world) == ("Mnemosyne cannot be reached. 1 team could not be compared with it.", 0)
+    [waiting] = await own_world.deliveries()
+    assert (waiting["instance_id"], waiting["error"]) == (instance, "Mnemosyne cannot be reached")
     await own_world.mnemosyne.start()
     await own_world.until(instance, lambda one: one["believed"]["error"] is None)
-    assert await uncompared(own_world) == (None, 0)
+    assert await own_world.deliveries() == []
 
 
 async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: World) -> None:

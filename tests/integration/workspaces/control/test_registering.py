@@ -240,7 +240,7 @@ async def test_workspaces_are_made_renamed_and_deleted(world: World) -> None:
         ("GET", "/workspaces/%00", None, 422, "workspace_id"),
         ("POST", "/workspaces/demo/pallas/%00", None, 422, "instance_id"),
         ("PUT", "/workspaces/demo/pallas", {"instance_ids": ["\0"]}, 422, "instance_ids.0"),
-        ("GET", "/hooks?instance_id=%00", None, 422, "instance_id"),
+        ("GET", "/deliveries?instance_id=%00", None, 422, "instance_id"),
         ("POST", "/workspaces", {"name": "x", "further": 1}, 422, "further"),
         ("PUT", "/workspaces/none/pallas", {"instance_ids": []}, 404, None),
         ("PUT", "/workspaces/demo/pallas", {"instance_ids": ["none"]}, 422, "instance_ids"),

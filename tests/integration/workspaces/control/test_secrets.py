@@ -124,7 +124,7 @@ async def test_the_plaintext_is_nowhere(world: World, caplog: pytest.LogCaptureF
     assert len(world.mnemosyne.jwts) >= 3
     dumped = await _all_rows(world)
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
-    shown = "".join([(await world.http.get(f"{API}{path}")).text for path in ("/pallas", "/hooks", "/workspaces")])
+    shown = "".join([(await world.http.get(f"{API}{path}")).text for path in ("/pallas", "/deliveries", "/workspaces")])
     for jwt in world.mnemosyne.jwts:
         for secret in (jwt, jwt.rpartition(".")[2]):
             assert secret not in dumped

@@ -36,7 +36,7 @@ class World:
         return self.lab.command_line
 
     async def empty(self, postgres: PostgresServer) -> None:
-        """Delete all content, once no hook is due."""
+        """Delete all content, once no team is being compared."""
         await self.until_quiet()
         await empty(postgres, self.lab.settings["postgres_url"])
         for kept in (self.mnemosyne.teams, self.mnemosyne.jwts, self.mnemosyne.asked, self.mnemosyne.modes):
@@ -87,12 +87,18 @@ class World:
         return shown
 
     async def until_quiet(self) -> None:
-        """Wait until no hook is due. The end of what the reconciler found in order is not told."""
+        """Wait until no team is due or being compared. The end of what was in order is not told."""
 
         async def quiet() -> bool:
-            return not await self.rows("select instance_id from due_hooks")
+            return not await self.rows("select id from mnemosyne_teams where claim is not null or due_at <= now()")
 
         await until(quiet)
+
+    async def deliveries(self, **params: Any) -> list[dict[str, Any]]:
+        """The teams that are not known to be in sync."""
+        answer = await self.http.get(f"{API}/deliveries", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["deliveries"]
 
     async def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """The rows of a query in the service's database."""
@@ -106,7 +112,7 @@ class World:
 
     async def reconcile(self) -> None:
         """Make a cycle of the reconciler, and wait until its work is done."""
-        answer = await self.http.post(f"{API}/hooks/reconcile")
+        answer = await self.http.post(f"{API}/deliveries/reconcile")
         assert answer.status_code == 202, answer.text
         await self.until_quiet()
 

@@ -1,1 +1,1 @@
-"""Changes of workspaces, instances and attachments: committed with their events and hooks."""
+"""Changes of workspaces, instances and attachments: committed with their events and the teams that they wake."""

@@ -7,11 +7,11 @@ order of commits. Nothing slow belongs in a change: fetch registries before it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import func, text
+from sqlalchemy import func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
@@ -22,22 +22,13 @@ from pallas_postgres.engine import writing
 from workspaces.live.hub import ALL, WORK, Hub, Live
 from workspaces.metrics import Metrics
 from workspaces.model import Who
-from workspaces.tables import Change, DueHook, RelayPosition
+from workspaces.tables import Change, MnemosyneTeam, RelayPosition
 
 log = logging.getLogger(__name__)
 
 OUTBOX = Outbox(Change, RelayPosition, WORKSPACE_CHANGED, lock=0x70616C6C776C)
 WAIT_SECONDS = 5.0
 """How long a change waits for the changes before it in this replica."""
-
-type HookName = Literal[
-    "on_pallas_registered",
-    "on_pallas_renamed",
-    "on_pallas_deleted",
-    "on_workspace_pallas_attached",
-    "on_workspace_pallas_detached",
-    "on_workspace_deleted",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +50,30 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
-    """What Mnemosyne is to be told about an instance (auth contract, section 8)."""
+class Wake:
+    """The team of an instance is to be compared with Mnemosyne now.
 
-    name: HookName
+    This is what the hooks of the auth contract do (section 8): `on_pallas_registered`, `on_pallas_deleted`,
+    `on_workspace_pallas_attached`, `on_workspace_pallas_detached`, `on_workspace_deleted`; and `on_pallas_renamed`,
+    since the name is mirrored.
+
+    `revokes`: the change takes a right away, so this team is compared before others.
+    """
+
     instance_id: str
+    revokes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Decision[R]:
-    """The result of a handler: the answer, the events (none if nothing changes), and the hooks.
+    """The result of a handler: the answer, the events (none if nothing changes), and the teams to wake.
 
     Browsers are told which workspaces and instances the events are about.
     """
 
     result: R
     events: tuple[Event, ...] = ()
-    hooks: tuple[Hook, ...] = ()
+    wakes: tuple[Wake, ...] = ()
 
 
 type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
@@ -84,7 +82,7 @@ type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
 class Changes:
     """Makes changes. `committed` is set after each one, so that its events are sent.
 
-    All replicas hear of due hooks as `Live(WORK, "hooks", {})`.
+    All replicas hear of teams that were woken as `Live(WORK, "teams", {})`.
     """
 
     def __init__(self, engine: AsyncEngine, metrics: Metrics, committed: asyncio.Event) -> None:
@@ -115,7 +113,7 @@ class Changes:
                     sender = {"actor": who.account, "correlation": who.correlation}
                     first = await OUTBOX.record(session, decision.events, **sender)
                     await Hub.tell_all_in(session, [told for event in decision.events for told in event.told])
-                await make_due(session, who, decision.hooks)
+                await wake(session, who, *decision.wakes)
         finally:
             self._one_at_a_time.release()
         if decision.events:
@@ -130,28 +128,22 @@ class Changes:
         log.info(f"{event.kind}_{event.action}", extra=facts)
 
 
-async def make_due(session: AsyncSession, who: Who, hooks: Sequence[Hook]) -> None:
-    """Make hooks due, with the transaction of the session; their runners hear of it when it is committed."""
-    if not hooks:
+async def wake(session: AsyncSession, who: Who, *wakes: Wake) -> None:
+    """Have these teams compared, with the transaction of the session; reconcilers hear of it when it is committed."""
+    if not wakes:
         return
-    named: dict[str, list[str]] = {}
-    for hook in sorted(hooks, key=lambda one: one.instance_id):
-        named.setdefault(hook.instance_id, []).append(hook.name)
-    for instance_id, names in named.items():
-        rows = insert(DueHook).values(
-            instance_id=instance_id, hooks=sorted(set(names)), correlation=who.correlation, actor=who.account
-        )
-        await session.execute(
-            rows.on_conflict_do_update(
-                index_elements=[DueHook.instance_id],
-                set_={
-                    "hooks": text("array(select distinct unnest(due_hooks.hooks || excluded.hooks) order by 1)"),
-                    "version": DueHook.version + 1,
-                    "correlation": rows.excluded.correlation,
-                    "actor": rows.excluded.actor,
-                    "attempt": 0,
-                    "due_at": func.now(),
-                },
-            )
-        )
-    await Hub.tell_in(session, WORK, "hooks", {})
+    revoking = {one.instance_id for one in wakes if one.revokes}
+    ids = sorted({one.instance_id for one in wakes})
+    given = {"correlation": who.correlation, "actor": who.account, "since": func.clock_timestamp()}
+    rows = insert(MnemosyneTeam).values([{"id": one, "revokes": one in revoking, **given} for one in ids])
+    woken: dict[str, Any] = {
+        "since": func.coalesce(MnemosyneTeam.since, rows.excluded.since),
+        "revokes": MnemosyneTeam.revokes | rows.excluded.revokes,
+        "version": MnemosyneTeam.version + 1,
+        "due_at": func.clock_timestamp(),
+        "tries": 0,
+        "correlation": rows.excluded.correlation,
+        "actor": rows.excluded.actor,
+    }
+    await session.execute(rows.on_conflict_do_update(index_elements=[MnemosyneTeam.id], set_=woken))
+    await Hub.tell_in(session, WORK, "teams", {})

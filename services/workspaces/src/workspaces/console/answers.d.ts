@@ -90,6 +90,23 @@ export interface ConversationView {
   answering: boolean;
 }
 
+export interface Deliveries {
+  deliveries: DeliveryView[];
+  waiting: number;
+}
+
+export interface DeliveryView {
+  instance_id: string;
+  instance_name: string;
+  since: string;
+  difference: string | null;
+  error: string | null;
+  tries: number;
+  next_try_at: string | null;
+  actor: string;
+  correlation: string;
+}
+
 export interface DiscoveredAgent {
   server_id: string;
   name: string;
@@ -118,27 +135,6 @@ export interface HealthView {
   status: Health;
   message: string | null;
   at: string | null;
-}
-
-export interface HookRunView {
-  id: number;
-  hook: string;
-  instance_id: string;
-  instance_name: string;
-  attempt: number;
-  ok: boolean;
-  error: string | null;
-  data: Record<string, unknown>;
-  correlation: string;
-  at: string;
-  took_ms: number;
-}
-
-export interface HookRuns {
-  runs: HookRunView[];
-  due: number;
-  uncompared: string | null;
-  next: number | null;
 }
 
 export interface ImageView {

@@ -16,7 +16,7 @@ let stop = () => {};
 
 /**
  * Call `listener` with the data of each event of a kind: message, progress, text, conversation, conversation_deleted,
- * instance, workspace, agents, health, hooks, resync. Besides, `resumed` after every interruption: what has no id may
+ * instance, workspace, agents, health, resync. Besides, `resumed` after every interruption: what has no id may
  * have been missed, so load again what is small.
  * @param {string} kind
  * @param {Listener} listener

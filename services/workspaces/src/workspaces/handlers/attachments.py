@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.errors import Rejected
 from pallas_postgres.engine import reading
 from workspaces.answers import Attached, AttachedInstance
-from workspaces.changes.make import Decision, Event, Hook
+from workspaces.changes.make import Decision, Event, Wake
 from workspaces.handlers.parts import Control
 from workspaces.model import Who, no_instance, no_workspace
 from workspaces.registries.refresh import connect
@@ -96,8 +96,8 @@ async def _change(
             *(_event("detached", workspace_id, one) for one in sorted(removed)),
         ),
         (
-            *(Hook("on_workspace_pallas_attached", one) for one in sorted(added)),
-            *(Hook("on_workspace_pallas_detached", one) for one in sorted(removed)),
+            *(Wake(one) for one in sorted(added)),
+            *(Wake(one, revokes=True) for one in sorted(removed)),
         ),
     )
 

@@ -6,13 +6,14 @@ An id that no instance has is `NotFound`.
 import uuid
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import InstanceView
-from workspaces.changes.make import Decision, Event, Hook
+from workspaces.changes.make import Decision, Event, Wake
 from workspaces.handlers.parts import Control
 from workspaces.handlers.views import instance_view
 from workspaces.live.hub import ALL, Hub
@@ -20,7 +21,7 @@ from workspaces.model import Who, no_instance
 from workspaces.registries.read import Listing
 from workspaces.registries.refresh import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name, told_apart
-from workspaces.tables import WORKSPACE_IDS, Assignment, PallasInstance, RetiredTeam
+from workspaces.tables import WORKSPACE_IDS, Assignment, MnemosyneTeam, PallasInstance
 
 MOST_INSTANCES = 1_000
 """The agents of each are read into memory, and checked all the time."""
@@ -28,11 +29,12 @@ MOST_INSTANCES = 1_000
 
 async def list_instances(control: Control, *only: str) -> list[InstanceView]:
     """All instances by name, or only these."""
-    found = select(PallasInstance, WORKSPACE_IDS).order_by(func.lower(PallasInstance.name), PallasInstance.id)
+    error = select(MnemosyneTeam.error).where(MnemosyneTeam.id == PallasInstance.id).scalar_subquery()
+    found = select(PallasInstance, WORKSPACE_IDS, error).order_by(func.lower(PallasInstance.name), PallasInstance.id)
     if only:
         found = found.where(PallasInstance.id.in_(only))
     async with reading(control.engine) as session:
-        return [instance_view(one, ids, control.health) for one, ids in await session.execute(found)]
+        return [instance_view(one, ids, why, control.health) for one, ids, why in await session.execute(found)]
 
 
 async def get_instance(control: Control, instance_id: str) -> InstanceView:
@@ -46,7 +48,7 @@ async def get_instance(control: Control, instance_id: str) -> InstanceView:
 async def register(
     control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None, wanted: str | None = None
 ) -> tuple[InstanceView, bool]:
-    """Register a registry, which is fetched first. Its team is provisioned afterwards, by a hook.
+    """Register a registry, which is fetched first. Its team is provisioned afterwards.
 
     Returns the instance, and whether it is new: the same address again is the same instance. `wanted` is the id of a
     team that Mnemosyne has already.
@@ -78,7 +80,7 @@ async def _insert(
     known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is not None:
         return Decision((known, False))
-    if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
+    if wanted and (await session.get(PallasInstance, wanted) or await session.get(MnemosyneTeam, wanted)):
         raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
     if (await session.scalar(select(func.count()).select_from(PallasInstance)) or 0) >= MOST_INSTANCES:
         raise Conflict(f"there are {MOST_INSTANCES} instances already: delete one first", code="too_many")
@@ -95,7 +97,7 @@ async def _insert(
     await session.execute(row)
     data = {"name": name, "registry_url": base, "agents": [agent.server_id for agent in listing.agents]}
     registered = Event("instance", "registered", instance_id, data)
-    return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
+    return Decision((instance_id, True), (registered,), (Wake(instance_id),))
 
 
 async def _free_name(session: AsyncSession, name: str, base: str) -> str:
@@ -146,7 +148,7 @@ async def change_instance(
         await session.execute(update(PallasInstance).where(where).values(**values))
         await Hub.tell_in(session, ALL, "agents", {})
         data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
-        told = (Hook("on_pallas_renamed", instance_id),) if name is not None else ()
+        told = (Wake(instance_id),) if name is not None else ()
         return Decision(None, (Event("instance", "updated", instance_id, data),), told)
 
     await control.changes.make(who, change)
@@ -154,7 +156,7 @@ async def change_instance(
 
 
 async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
-    """Delete an instance with its attachments. Its team is made inactive afterwards, by a hook."""
+    """Delete an instance with its attachments. Its team is made inactive afterwards."""
 
     async def remove(session: AsyncSession) -> Decision[None]:
         workspaces = select(Assignment.workspace_id).where(Assignment.pallas_instance_id == instance_id)
@@ -163,10 +165,12 @@ async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
         name = await session.scalar(gone)
         if name is None:
             raise no_instance(instance_id)
-        session.add(RetiredTeam(id=instance_id, name=name))
+        retired = {"name": name, "deleted_at": func.clock_timestamp()}
+        row = insert(MnemosyneTeam).values(id=instance_id, correlation="", actor="", **retired)
+        await session.execute(row.on_conflict_do_update(index_elements=[MnemosyneTeam.id], set_=retired))
         await Hub.tell_in(session, ALL, "agents", {})
         event = Event("instance", "deleted", instance_id, {"name": name, "workspace_ids": attached})
-        return Decision(None, (event,), (Hook("on_pallas_deleted", instance_id),))
+        return Decision(None, (event,), (Wake(instance_id, revokes=True),))
 
     await control.changes.make(who, remove)
 

@@ -7,9 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.answers import HealthView, SettingsView
 from workspaces.changes.make import Changes
-from workspaces.hooks.now import Now
-from workspaces.hooks.reconciler import Reconciler
 from workspaces.mnemosyne.vault import Vault
+from workspaces.reconciling.now import Now
+from workspaces.reconciling.reconciler import Reconciler
 from workspaces.registries.fetch import Fetcher
 from workspaces.registries.refresh import Refresher
 
@@ -19,10 +19,9 @@ type HealthOf = Callable[[str, str], HealthView]
 
 @dataclass(frozen=True)
 class Control:
-    """What the routes of instances, workspaces, hooks and settings need.
+    """What the routes of instances, workspaces, deliveries and settings need.
 
-    `library` is the name and the address of Mnemosyne's MCP server, as teams are told to use it. `has_sent` says
-    whether this replica has sent a request with a correlation id to Mnemosyne.
+    `library` is the name and the address of Mnemosyne's MCP server, as teams are told to use it.
     """
 
     engine: AsyncEngine
@@ -35,4 +34,3 @@ class Control:
     health: HealthOf
     defaults: SettingsView
     library: tuple[str, str | None]
-    has_sent: Callable[[str], bool]

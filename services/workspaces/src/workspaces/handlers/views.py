@@ -10,8 +10,10 @@ from workspaces.registries.urls import icon_path
 from workspaces.tables import PallasInstance
 
 
-def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: HealthOf) -> InstanceView:
-    """An instance that is attached to these workspaces."""
+def instance_view(
+    one: PallasInstance, workspace_ids: Sequence[str], error: str | None, health: HealthOf
+) -> InstanceView:
+    """An instance that is attached to these workspaces, with the `error` of the last time that it was compared."""
     status = one.pallas_team_mnemosyne_status
     computed = {
         "status": status,
@@ -19,7 +21,7 @@ def instance_view(one: PallasInstance, workspace_ids: Sequence[str], health: Hea
         "has_agent_token": one.agent_token_encrypted is not None,
         "agents": [discovered(one.registry_url, agent, one.id, health) for agent in one.agents],
         "workspace_ids": workspace_ids,
-        "believed": one.believed or None,
+        "believed": {**one.believed, "error": error} if one.believed else None,
         "drift": drift(one.name, status, one.believed, workspace_ids),
     }
     known = {name: getattr(one, name) for name in InstanceView.model_fields if name not in computed}

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import WorkspaceView
-from workspaces.changes.make import Decision, Event, Hook
+from workspaces.changes.make import Decision, Event, Wake
 from workspaces.handlers.parts import Control
 from workspaces.model import Who, no_workspace
 from workspaces.tables import INSTANCE_IDS, Assignment, Conversation, Workspace
@@ -67,7 +67,7 @@ async def rename_workspace(control: Control, who: Who, workspace_id: str, name: 
 
 
 async def delete_workspace(control: Control, who: Who, workspace_id: str) -> None:
-    """Delete a workspace. The teams that were attached to it lose it by hooks."""
+    """Delete a workspace. The teams that were attached to it lose it in Mnemosyne afterwards."""
 
     async def remove(session: AsyncSession) -> Decision[None]:
         attached = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)
@@ -77,6 +77,6 @@ async def delete_workspace(control: Control, who: Who, workspace_id: str) -> Non
         if name is None:
             raise no_workspace(workspace_id)
         event = Event("workspace", "deleted", workspace_id, {"name": name, "instance_ids": instances})
-        return Decision(None, (event,), tuple(Hook("on_workspace_deleted", one) for one in instances))
+        return Decision(None, (event,), tuple(Wake(one, revokes=True) for one in instances))
 
     await control.changes.make(who, remove)

@@ -62,8 +62,8 @@ def instances_router(parts: Parts) -> APIRouter:
 
     @router.post("/{instance_id}/provision")
     async def provision(instance_id: InstanceId, who: Sender) -> InstanceView:
-        """Provision the team now, if it is not. `status` says how it went."""
-        await control.now.provision(who, instance_id)
+        """Compare the team with Mnemosyne now, and put what differs. `status` says how it went."""
+        await control.now.sync(who, instance_id)
         return await instances.get_instance(control, instance_id)
 
     @router.post("/{instance_id}/check")

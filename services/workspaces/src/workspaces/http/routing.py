@@ -9,8 +9,8 @@ from workspaces.http.admit import Admission
 from workspaces.http.agents import agents_router
 from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
+from workspaces.http.deliveries import deliveries_router
 from workspaces.http.events import events_router
-from workspaces.http.hooks import hooks_router
 from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
@@ -30,7 +30,7 @@ ROUTERS = (
     messages_router,
     images_router,
     events_router,
-    hooks_router,
+    deliveries_router,
     settings_router,
     turns_router,
 )

@@ -14,20 +14,23 @@ from pallas_contracts.errors import BadGateway, Unavailable
 ACCOUNT = "daedalus-service"
 PATH = "/mcp_server/api/teams/"
 LARGEST = 4 * 1024 * 1024
+LONGEST_WAIT = 60.0
 _RETRY = frozenset((408, 425, 429))
 
 
 class MnemosyneAway(Unavailable):
     """Mnemosyne cannot be reached or has failed; a retry may succeed.
 
-    Whether it did what was asked is unknown, unless the request was not `sent`.
+    Whether it did what was asked is unknown, unless the request was not `sent`. It wants no request for the next
+    `wait` seconds.
     """
 
     default_code = "mnemosyne_away"
 
-    def __init__(self, message: str, *, code: str | None = None, sent: bool = True) -> None:
+    def __init__(self, message: str, *, code: str | None = None, sent: bool = True, wait: float = 0.0) -> None:
         super().__init__(message, code=code)
         self.sent = sent
+        self.wait = wait
 
 
 class MnemosyneRefused(BadGateway):
@@ -115,8 +118,14 @@ def check_status(answer: httpx2.Response, *, named: bool) -> None:
         raise TeamGone(f"the team was deleted in Mnemosyne (status {status})")
     if status >= 500 or status in _RETRY:
         page = " with a web page" if is_page(answer) else ""
-        raise MnemosyneAway(f"Mnemosyne failed{page} (status {status})")
+        raise MnemosyneAway(f"Mnemosyne failed{page} (status {status})", wait=_wanted_wait(answer))
     raise MnemosyneRefused(f"Mnemosyne refuses the request (status {status})")
+
+
+def _wanted_wait(answer: httpx2.Response) -> float:
+    """The seconds of `Retry-After`, at most `LONGEST_WAIT`."""
+    wanted = answer.headers.get("retry-after", "")
+    return min(LONGEST_WAIT, float(wanted)) if wanted.isascii() and wanted.isdigit() else 0.0
 
 
 def is_page(answer: httpx2.Response) -> bool:

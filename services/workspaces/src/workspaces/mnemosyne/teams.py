@@ -4,7 +4,7 @@ Redirects are not followed, since they would take the password elsewhere.
 """
 
 import asyncio
-from collections import deque
+import time
 
 import httpx2
 from pydantic import SecretStr
@@ -28,7 +28,6 @@ from workspaces.mnemosyne.reading import (
 )
 
 SECONDS = 10.0
-REMEMBERED = 1000
 
 
 def open_teams_client(password: SecretStr | None) -> httpx2.AsyncClient:
@@ -43,18 +42,14 @@ def open_teams_client(password: SecretStr | None) -> httpx2.AsyncClient:
 class Teams:
     """The teams of the Mnemosyne at `base`. `correlation` goes along with each request as X-Request-ID.
 
-    All raise `MnemosyneAway`, if trying again may help, and `MnemosyneRefused`; the latter is `NoSuchTeam` where a team
-    is unknown, and `TeamGone` where it was deleted.
+    All raise `MnemosyneAway`, if trying again may help (without a request for as long as Mnemosyne wants none), and
+    `MnemosyneRefused`; the latter is `NoSuchTeam` where a team is unknown, and `TeamGone` where it was deleted.
     """
 
     def __init__(self, http: httpx2.AsyncClient, base: str) -> None:
         self._http = http
         self._base = f"{base.rstrip('/')}{PATH}"
-        self._sent = deque[str](maxlen=REMEMBERED)
-
-    def has_sent(self, correlation: str) -> bool:
-        """Whether one of the last requests that change something had this correlation id."""
-        return correlation in self._sent
+        self._quiet_until = 0.0
 
     async def post(self, team_id: str, name: str, *, correlation: str) -> str | None:
         """Create a team. Returns its JWT, or None if it existed already."""
@@ -93,8 +88,8 @@ class Teams:
     async def _request(self, method: str, path: str, correlation: str, body: object = None) -> httpx2.Response:
         """Send a request and return its answer, which is a success."""
         headers = {"accept": "application/json", "x-request-id": correlation}
-        if method != "GET":
-            self._sent.append(correlation)
+        if (wait := self._quiet_until - time.monotonic()) > 0:
+            raise MnemosyneAway("Mnemosyne wants no requests for some seconds", sent=False, wait=wait)
         try:
             async with asyncio.timeout(SECONDS):
                 answer = await self._exchange(method, f"{self._base}{path}", body, headers)
@@ -106,7 +101,11 @@ class Teams:
             raise MnemosyneAway("the connection to Mnemosyne was lost") from error
         except httpx2.DecodingError as error:
             raise MnemosyneAway("the answer of Mnemosyne cannot be read") from error
-        check_status(answer, named=bool(path))
+        try:
+            check_status(answer, named=bool(path))
+        except MnemosyneAway as error:
+            self._quiet_until = time.monotonic() + error.wait
+            raise
         return answer
 
     async def _exchange(self, method: str, url: str, body: object, headers: dict[str, str]) -> httpx2.Response:
@@ -117,8 +116,8 @@ class Teams:
                 content += piece
                 if len(content) > LARGEST:
                     break
-        kind = {"content-type": answer.headers.get("content-type", "")}
-        return httpx2.Response(answer.status_code, headers=kind, content=bytes(content))
+        kept = {name: answer.headers.get(name, "") for name in ("content-type", "retry-after")}
+        return httpx2.Response(answer.status_code, headers=kept, content=bytes(content))
 
 
 def _own(team_id: str, jwt: str) -> str:

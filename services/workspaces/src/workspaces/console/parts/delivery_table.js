@@ -1,50 +1,27 @@
-// What was told to Mnemosyne, run by run.
-import { counted, html } from "../lib.js";
-import { Copy, Pill } from "./basic.js";
+// Teams that are not known to be in sync with Mnemosyne: since when, why, and when it is tried again.
+import { html } from "../lib.js";
+import { Copy } from "./basic.js";
 import { Table } from "./table.js";
-import { Time } from "./time.js";
-import { duration } from "./units.js";
+import { Clock, Time } from "./time.js";
 
-/** @typedef {import("../answers").HookRunView} Run */
+/** @typedef {import("../answers").DeliveryView} Delivery */
 
-/** @type {Record<string, string>} */
-const WORDS = {
-  on_pallas_registered: "Create the team",
-  on_pallas_renamed: "Rename the team",
-  on_pallas_deleted: "Retire the team",
-  on_workspace_pallas_attached: "Push workspaces: attached",
-  on_workspace_pallas_detached: "Push workspaces: detached",
-  on_workspace_deleted: "Push workspaces: workspace deleted",
-  reconcile: "Reconcile",
-};
-
-/** A hook in words; an unknown one by its name. @param {string} hook */
-const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
-
-/** @param {{runs: readonly Run[], named?: boolean, label?: string}} props `named`: with the name of the instance */
-export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
+/** @param {{deliveries: readonly Delivery[], named?: boolean, label?: string}} props `named`: with the name of the instance */
+export function DeliveryTable({ deliveries, named = false, label = "Deliveries" }) {
   const instance = {
     title: "Instance", class: "whose",
-    cell: (/** @type {Run} */ run) => html`<a href=${`/instances/${encodeURIComponent(run.instance_id)}`} dir="auto">${run.instance_name}</a>`,
+    cell: (/** @type {Delivery} */ one) => html`<a href=${`/instances/${encodeURIComponent(one.instance_id)}`} dir="auto">${one.instance_name}</a>`,
   };
   const columns = [
-    { title: "Result", cell: (/** @type {Run} */ run) => html`<${Pill} tone=${run.ok ? "ok" : "bad"}>${run.ok ? "Delivered" : "Failed"}<//>` },
-    { title: "What", class: "what", cell: What },
     ...(named ? [instance] : []),
-    { title: "Attempt", number: true, cell: (/** @type {Run} */ run) => run.attempt },
-    { title: "Took", number: true, cell: (/** @type {Run} */ run) => duration(run.took_ms) },
-    { title: "When", class: "when", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
-    { title: "Correlation", cell: (/** @type {Run} */ run) => html`<span class="correlation"><code title=${run.correlation}>${run.correlation.slice(0, 8)}</code><${Copy} text=${run.correlation} label="Copy the correlation id" /></span>` },
+    { title: "What", class: "what", cell: What },
+    { title: "Since", class: "when", cell: (/** @type {Delivery} */ one) => html`<${Time} at=${one.since} />` },
+    { title: "Failed tries", number: true, cell: (/** @type {Delivery} */ one) => one.tries },
+    { title: "Next try", class: "when", cell: (/** @type {Delivery} */ one) => one.next_try_at ? html`<${Clock} at=${one.next_try_at} />` : "with the next reconciliation" },
+    { title: "Correlation", cell: (/** @type {Delivery} */ one) => html`<span class="correlation"><code title=${one.correlation}>${one.correlation.slice(0, 8)}</code><${Copy} text=${one.correlation} label="Copy the correlation id" /></span>` },
   ];
-  return html`<${Table} label=${label} columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
+  return html`<${Table} label=${label} columns=${columns} rows=${deliveries} keyOf=${(/** @type {Delivery} */ one) => one.instance_id} />`;
 }
 
-/** @param {Run} run */
-const What = (run) => html`<div><div title=${run.hook}>${hookInWords(run.hook)}</div>
-  ${run.error && html`<div class="fault">${run.error}</div>`}<div class="muted small">${factsOf(run).join(" · ")}</div></div>`;
-
-/** What was done, in a few words. @param {Run} run */
-function factsOf({ data }) {
-  const ids = Array.isArray(data.workspace_ids) ? data.workspace_ids : null;
-  return [ids && counted(ids.length, "workspace"), data.jwt === "new" && "new JWT", data.drift].filter((fact) => typeof fact === "string");
-}
+/** @param {Delivery} one */
+const What = (one) => html`<div><div>${one.difference ?? "Mnemosyne may have something else."}</div>${one.error && html`<div class="fault">${one.error}</div>`}</div>`;

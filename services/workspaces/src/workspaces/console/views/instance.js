@@ -1,4 +1,4 @@
-// One Pallas instance: its token, what Mnemosyne believes, its agents, and what was told to Mnemosyne.
+// One Pallas instance: its token, what Mnemosyne believes, its agents, and what Mnemosyne has yet to be told.
 import { counted, html, useState, useTitle } from "../lib.js";
 import { ApiError, get, path, post } from "../api.js";
 import { navigate } from "../router.js";
@@ -46,7 +46,7 @@ export default function InstanceView({ params }) {
       ${instance.agents.length ? html`<${Agents} agents=${instance.agents} full />` : html`<p class="muted">The registry has listed none so far.</p>`}
       <${Unusable} entries=${instance.unusable} /></section>
     <${About} instance=${instance} onToken=${() => setOpen("token")} />
-    <${Runs} id=${id} />
+    <${Waiting} id=${id} />
     ${open === "edit" && html`<${EditDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
     ${open === "token" && html`<${AgentTokenDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
     ${open === "delete" && html`<${DeleteDialog} instance=${instance} onClose=${close} onDone=${() => navigate("/instances")} />`}
@@ -93,10 +93,10 @@ const About = ({ instance, onToken }) => html`<section class="card" aria-labelle
   </dl></section>`;
 
 /** @param {{id: string}} props */
-function Runs({ id }) {
-  const loaded = useLoaded(() => /** @type {Promise<import("../answers").HookRuns>} */ (get(`/hooks?instance_id=${encodeURIComponent(id)}&limit=10`)), [id], ["hooks"]);
-  return html`<section aria-labelledby="runs-title" class="stack-small"><div class="row"><h2 id="runs-title" class="grow">Deliveries</h2>
-      <a href=${`/deliveries?instance=${encodeURIComponent(id)}`}>All deliveries</a></div>
+function Waiting({ id }) {
+  const loaded = useLoaded(() => /** @type {Promise<import("../answers").Deliveries>} */ (get(`/deliveries?instance_id=${encodeURIComponent(id)}`)), [id], ["instance"]);
+  return html`<section aria-labelledby="waiting-title" class="stack-small"><div class="row"><h2 id="waiting-title" class="grow">Deliveries</h2>
+      <a href="/deliveries">All deliveries</a></div>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />`
-      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} label="Deliveries of this instance" />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
+      : loaded.data.waiting ? html`<${DeliveryTable} deliveries=${loaded.data.deliveries} label="Deliveries of this instance" />` : html`<p class="muted">Nothing waits.</p>`}</section>`;
 }

@@ -16,7 +16,7 @@ def upgrade() -> None:
     _instances()
     _workspaces()
     _changes()
-    _hooks()
+    _teams()
     _conversations()
     _messages()
     _access()
@@ -45,13 +45,6 @@ def _instances() -> None:
         sa.Column("pushed_at", _TIME),
         sa.Column("believed", JSONB()),
         sa.CheckConstraint("pallas_team_mnemosyne_status in ('pending', 'provisioned', 'failed')", name="known_status"),
-    )
-    op.create_table(
-        "retired_teams",
-        sa.Column("id", sa.Text(), primary_key=True),
-        sa.Column("name", sa.Text(), nullable=False),
-        _created("retired_at"),
-        sa.Column("done_at", _TIME),
     )
 
 
@@ -111,32 +104,22 @@ def _changes() -> None:
     op.bulk_insert(position, [{"id": 1, "sent": 0}])
 
 
-def _hooks() -> None:
+def _teams() -> None:
     op.create_table(
-        "due_hooks",
-        sa.Column("instance_id", sa.Text(), primary_key=True),
-        sa.Column("hooks", ARRAY(sa.Text()), nullable=False),
+        "mnemosyne_teams",
+        sa.Column("id", sa.Text(), primary_key=True),
+        sa.Column("name", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("deleted_at", _TIME),
+        sa.Column("since", _TIME),
+        sa.Column("revokes", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("version", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("due_at", _TIME, server_default=sa.func.now(), index=True),
+        sa.Column("tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("error", sa.Text()),
         sa.Column("correlation", sa.Text(), nullable=False),
         sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("due_at", _TIME, server_default=sa.func.now(), nullable=False, index=True),
-        sa.Column("owner", sa.Text()),
-        sa.Column("leased_until", _TIME),
-    )
-    op.create_table(
-        "hook_runs",
-        sa.Column("id", sa.BigInteger(), sa.Identity(), primary_key=True),
-        sa.Column("hook", sa.Text(), nullable=False),
-        sa.Column("instance_id", sa.Text(), nullable=False, index=True),
-        sa.Column("instance_name", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("ok", sa.Boolean(), nullable=False),
-        sa.Column("error", sa.Text()),
-        sa.Column("data", JSONB(), nullable=False),
-        sa.Column("correlation", sa.Text(), nullable=False),
-        _created("at"),
-        sa.Column("took_ms", sa.Integer(), nullable=False),
+        sa.Column("claim", sa.Text()),
+        sa.Column("claimed_until", _TIME),
     )
 
 

@@ -1,14 +1,37 @@
-"""The hooks (auth contract, section 8): what Mnemosyne is told, also when it fails, and in which order."""
+"""What Mnemosyne is told of changes (auth contract, section 8), also when it fails, and in which order."""
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+from tests.integration.real_parts import until
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
 from tests.waiting import soon
-from tests.workspaces_world.mnemosyne import Mode
+from tests.workspaces_world.mnemosyne import BUSY_SECONDS, Mode
+
+from pallas_postgres.engine import writing
+from workspaces.changes.make import Wake, wake
+from workspaces.model import Who
+from workspaces.reconciling.claims import Claims
+from workspaces.reconciling.reconciler import wake_all
+from workspaces.tables import PallasInstance
+
+WHO = Who("admin", "req-1")
+
+
+async def until_tried(world: World) -> None:
+    """Wait until a team was tried, and waits for its next try."""
+
+    async def tried() -> bool:
+        found = await world.rows("select id from mnemosyne_teams where tries > 0 and due_at > now() and claim is null")
+        return len(found) > 0
+
+    await until(tried)
+
 
 FAILURES = ("page", "page_after", "web_page", "redirects")
 
@@ -46,7 +69,7 @@ async def test_what_is_not_as_agreed_is_not_stored(world: World, mode: Mode, wha
 
 
 @requirement("A-8.0.1")
-async def test_hooks_are_tried_again_by_themselves_when_mnemosyne_is_back(own_world: World) -> None:
+async def test_what_failed_is_tried_again_by_itself_when_mnemosyne_is_back(own_world: World) -> None:
     await own_world.mnemosyne.stop()
     instance = await own_world.register()
     failed = await own_world.until(instance, lambda one: one["status"] == "failed")
@@ -63,7 +86,7 @@ async def test_the_delay_of_tries_grows_and_ends_with_the_outage(own_world: Worl
     instances = [await own_world.register(str(number)) for number in range(3)]
     for instance in instances:
         await own_world.until(instance, lambda one: one["status"] == "failed")
-    await own_world.execute("update due_hooks set attempt = 8, due_at = now() + interval '1 hour'")
+    await own_world.execute("update mnemosyne_teams set tries = 8, due_at = now() + interval '1 hour'")
     own_world.mnemosyne.modes.clear()
     for instance in instances:
         await own_world.until(instance, lambda one: one["status"] == "provisioned")
@@ -77,6 +100,8 @@ async def test_a_refusal_is_not_tried_again_before_the_next_cycle(world: World) 
     await world.until_quiet()
     assert "PALLAS_TEAMS_URL" in failed["status_reason"]
     assert world.mnemosyne.counted()["POST"] == 1
+    [waiting] = await world.deliveries()
+    assert (waiting["error"], waiting["next_try_at"]) == (failed["status_reason"], None)
 
 
 async def test_a_team_that_was_made_twice_gets_a_jwt_that_works(world: World) -> None:
@@ -98,8 +123,7 @@ async def test_deletion_sends_delete_and_cascades(world: World) -> None:
     for table in ("workspace_pallas_assignments", "agent_connections", "pallas_instances"):
         assert await world.rows(f"select count(*) from {table}") == [(0,)]
     assert (await world.http.get(f"{API}/workspaces/{workspace}/pallas")).json() == {"instances": []}
-    [[done]] = await world.rows("select done_at is not null from retired_teams")
-    assert done is True
+    assert await world.deliveries() == []
 
 
 @requirement("A-8.4.1", "A-8.3.1", "A-13.5.2")
@@ -146,7 +170,7 @@ async def test_many_changes_at_once_end_in_the_list_that_holds(world: World) -> 
 
 
 @requirement("A-13.4.2")
-async def test_each_action_is_one_log_line_and_one_run_with_the_correlation(
+async def test_each_action_is_one_log_line_with_the_correlation_of_its_change(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -162,21 +186,13 @@ async def test_each_action_is_one_log_line_and_one_run_with_the_correlation(
         ("pallas_team_deleted", "delete-1"),
     ]
     assert {one["team"] for one in lines} == {instance}
-    runs = (await world.http.get(f"{API}/hooks", params={"instance_id": instance})).json()
-    assert [(run["hook"], run["ok"]) for run in runs["runs"]] == [
-        ("on_pallas_deleted", True),
-        ("on_workspace_pallas_attached", True),
-        ("on_pallas_registered", True),
-    ]
-    assert runs["runs"][1]["data"]["workspace_ids"] == [workspace]
-    assert runs["due"] == 0
 
 
-async def test_a_run_that_lost_its_lease_changes_nothing_and_is_done_again(world: World) -> None:
+async def test_whoever_lost_its_claim_changes_nothing_and_the_team_is_compared_again(world: World) -> None:
     done, let_go = world.mnemosyne.hold("POST")
     instance = await world.register()
     await soon(done.wait())
-    await world.execute("update due_hooks set owner = 'another', leased_until = now()")
+    await world.execute("update mnemosyne_teams set claim = 'another', claimed_until = now()")
     let_go.set()
     await world.until(instance, lambda one: one["status"] == "provisioned")
     await world.until_quiet()
@@ -194,16 +210,57 @@ async def test_an_instance_that_is_deleted_while_it_is_provisioned_leaves_no_tea
     assert world.mnemosyne.teams[instance].active is False
 
 
-async def test_the_newest_thousand_runs_are_kept(world: World) -> None:
+async def test_a_delivery_says_since_when_and_why_mnemosyne_does_not_have_it(world: World) -> None:
     instance = await world.provisioned()
-    await world.execute(
-        "insert into hook_runs (hook, instance_id, instance_name, attempt, ok, data, correlation, took_ms) "
-        "select 'h', 'i', 'n', 1, true, '{}', 'c', 1 from generate_series(1, 1500)"
-    )
-    workspace = await world.workspace(instance)
+    kept, gone = await world.workspace(instance), await world.workspace(instance)
     await world.until_quiet()
-    assert await world.rows("select count(*) from hook_runs") == [(1000,)]
-    page = (await world.http.get(f"{API}/hooks", params={"limit": 2})).json()
-    assert page["runs"][0]["data"]["workspace_ids"] == [workspace]
-    further = (await world.http.get(f"{API}/hooks", params={"limit": 2, "before": page["next"]})).json()
-    assert further["runs"][0]["id"] < page["runs"][-1]["id"]
+    world.mnemosyne.modes["PUT"] = "page"
+    before = datetime.now(UTC)
+    detached = await world.http.delete(f"{API}/workspaces/{gone}/pallas/{instance}", headers={"X-Request-ID": "d-1"})
+    assert detached.status_code == 204
+    await until_tried(world)
+    [waiting] = await world.deliveries()
+    assert (waiting["instance_id"], waiting["instance_name"]) == (instance, "Kottos")
+    assert (waiting["error"], waiting["correlation"]) == ("Mnemosyne failed with a web page (status 500)", "d-1")
+    assert waiting["difference"] == f"Mnemosyne still has {gone}."
+    since = datetime.fromisoformat(waiting["since"])
+    assert before <= since < datetime.fromisoformat(waiting["next_try_at"])
+    assert await world.deliveries(instance_id="another") == []
+    await world.http.post(f"{API}/workspaces/{kept}/pallas/{instance}")
+    await world.http.delete(f"{API}/workspaces/{kept}/pallas/{instance}")
+    await until_tried(world)
+    assert datetime.fromisoformat((await world.deliveries())[0]["since"]) == since
+    world.mnemosyne.modes.clear()
+    await world.http.post(f"{API}/pallas/{instance}/provision")
+    assert await world.deliveries() == []
+    assert world.mnemosyne.knows(instance) == (True, [])
+
+
+async def test_mnemosyne_is_left_alone_for_as_long_as_it_wants_and_then_told(world: World) -> None:
+    instance = await world.provisioned()
+    await world.until_quiet()
+    world.mnemosyne.modes["PUT"] = "busy"
+    workspace = await world.workspace(instance)
+    await until_tried(world)
+    world.mnemosyne.modes.clear()
+    asked = len(world.mnemosyne.asked)
+    answer = await world.http.post(f"{API}/pallas/{instance}/check")
+    assert (answer.status_code, answer.json()["code"]) == (503, "mnemosyne_away")
+    assert len(world.mnemosyne.asked) == asked
+    [waiting] = await world.deliveries()
+    next_try, since = (datetime.fromisoformat(waiting[name]) for name in ("next_try_at", "since"))
+    assert (next_try - since).total_seconds() >= BUSY_SECONDS
+    await world.mnemosyne.until(lambda _: world.mnemosyne.knows(instance) == (True, [workspace]))
+
+
+async def test_rights_are_taken_away_before_others_are_given(engine: AsyncEngine) -> None:
+    async with writing(engine) as session:
+        for name in ("compared", "attached", "detached"):
+            session.add(PallasInstance(id=name, name=name, registry_url=name))
+        await session.flush()
+        await wake_all(session, WHO)
+        await wake(session, WHO, Wake("attached"))
+        await wake(session, WHO, Wake("detached", revokes=True))
+    claims = Claims(engine)
+    taken = [await claims.take(1) for _ in range(4)]
+    assert [[one.id for one in each] for each in taken] == [["detached"], ["attached"], ["compared"], []]

@@ -3,13 +3,12 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.leaders import Leaders, watch_leaders
-from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.sealed import seal_key
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, SHARDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import SHARDS, TURN_LOG, WORKER
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.service import connected
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.metrics import make_metrics
@@ -35,26 +34,13 @@ async def work_for_teams(
         Rejected: the price table has faults.
     """
     prices = load_prices(settings.prices) if settings.prices is not None else NO_PRICES
-    access = Access.of(settings)
-    async with (
-        connect_when_possible(access, WORKER, instance=process.instance) as bus,
-        process.uses(bus),
-    ):
-        used = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, *((SHARDS,) if bus.shards > 1 else ()))
-        await declare(bus, *used, replicas=settings.stream_replicas)
+    shards = (SHARDS,) if settings.log_shards > 1 else ()
+    async with connected(settings, process, WORKER, *shards) as bus:
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
         key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None
-        async with execute_turns(
-            bus,
-            access,
-            process,
-            metrics.executor,
-            slots=settings.slots,
-            content_seconds=settings.content_seconds,
-            keep_key=key,
-            hold=settings.hold,
-        ) as executor:
+        turns = execute_turns(bus, settings, process, metrics.executor, slots=settings.slots, keep_key=key)
+        async with turns as executor:
 
             async def make_watched(folder: TeamFolder) -> HostedTeam:
                 return await make(folder, watching)

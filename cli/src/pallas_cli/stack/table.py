@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pallas_cli.embedded.postgres import database_url, ensure_database
+from pallas_cli.embedded.postgres import EmbeddedPostgres, database_url, ensure_database
+from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.processes.child import Launch, Probe
 from pallas_cli.processes.environment import server_environment, service_environment, team_environment
@@ -352,19 +353,13 @@ def _demo_program(plan: Plan, ready: Probe, *command: str) -> Launch:
     return Launch((sys.executable, "-P", "-m", *command), ready, env=service_environment() | _common(plan))
 
 
-async def _nats(plan: Plan, *_: object) -> Launch:
-    assert plan.nats is not None, "it is started here"
-    return await plan.nats.launch()
+def _servers(plan: Plan) -> dict[str, EmbeddedNats | EmbeddedRedis | EmbeddedPostgres]:
+    servers = {"nats-server": plan.nats, "redis-server": plan.redis, "postgres": plan.postgres}
+    return {name: server for name, server in servers.items() if server is not None}
 
 
-async def _redis(plan: Plan, *_: object) -> Launch:
-    assert plan.redis is not None, "it is started here"
-    return await plan.redis.launch()
-
-
-async def _postgres(plan: Plan, *_: object) -> Launch:
-    assert plan.postgres is not None, "it is started here"
-    return await plan.postgres.launch()
+async def _server(plan: Plan, name: str, _: int) -> Launch:
+    return await _servers(plan)[name].launch()
 
 
 TABLE = (
@@ -394,7 +389,7 @@ TABLE = (
     Row("library-search", _service(_library_search), _AUTH, TOOLS, _has_auth),
     Row("auth-resolver", _service(_auth_resolver), _AUTH, TOOLS, _has_auth),
     Row("team-lifecycle", _service(_team_lifecycle), _AUTH, TOOLS, _has_auth),
-    Row("nats-server", _nats, frozenset(), SERVERS, lambda plan: plan.nats is not None),
-    Row("redis-server", _redis, _AGENTS - _BROKER, SERVERS, lambda plan: plan.redis is not None),
-    Row("postgres", _postgres, _AGENTS - _BROKER, SERVERS, lambda plan: plan.postgres is not None),
+    Row("nats-server", _server, frozenset(), SERVERS, lambda plan: "nats-server" in _servers(plan)),
+    Row("redis-server", _server, _AGENTS - _BROKER, SERVERS, lambda plan: "redis-server" in _servers(plan)),
+    Row("postgres", _server, _AGENTS - _BROKER, SERVERS, lambda plan: "postgres" in _servers(plan)),
 )

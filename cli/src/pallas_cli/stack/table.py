@@ -173,7 +173,7 @@ async def _revision() -> str:
     return "unknown"
 
 
-def _given(*names: str) -> dict[str, str]:
+def _inherit(*names: str) -> dict[str, str]:
     """These variables of the environment, which only one service inherits."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
@@ -220,7 +220,7 @@ async def _registry(plan: Plan, _: int) -> Mapping[str, str]:
 
 
 async def _pipelines(plan: Plan, _: int) -> Mapping[str, str]:
-    return {"PALLAS_PUBLIC_URL": plan.url("pipelines")} | _log_key(plan) | _given(*_API_KEYS)
+    return {"PALLAS_PUBLIC_URL": plan.url("pipelines")} | _log_key(plan) | _inherit(*_API_KEYS)
 
 
 async def _data_pool(plan: Plan, _: int) -> Mapping[str, str]:
@@ -228,7 +228,7 @@ async def _data_pool(plan: Plan, _: int) -> Mapping[str, str]:
 
 
 async def _fleet(plan: Plan, _: int) -> Mapping[str, str]:
-    given = _given("PALLAS_CODER_TOKEN", "PALLAS_CODER_TOKEN_FILE")
+    given = _inherit("PALLAS_CODER_TOKEN", "PALLAS_CODER_TOKEN_FILE")
     token = given if plan.external.coder else _kept_token(plan)
     allow = "PALLAS_FLEET_ALLOW"
     return {"PALLAS_CODER_URL": plan.coder_url, allow: os.environ.get(allow) or _FLEET_CALLERS} | token
@@ -240,7 +240,7 @@ async def _health_monitor(plan: Plan, _: int) -> Mapping[str, str]:
 
 async def _console(plan: Plan, _: int) -> Mapping[str, str]:
     accounts = _accounts(plan)
-    return _given(*_OF_THE_CONSOLE) | {
+    return _inherit(*_OF_THE_CONSOLE) | {
         "PALLAS_POSTGRES_URL": await _database(plan, "workspaces"),
         "PALLAS_ADMIN_PASSWORD_HASH": await _hash(plan, accounts.admin_password),
         "PALLAS_SECRET_KEY": accounts.secret_key,

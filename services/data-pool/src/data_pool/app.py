@@ -34,7 +34,7 @@ from pallas_contracts.catalog import (
     WORKERS,
 )
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.service import connected, offering
+from pallas_executor.service import connect_service, offer_agents
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import STORED, Process
@@ -67,7 +67,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
     registrars = Registrars(settings.registrars)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bus = await enter(connected(settings, process, POOL, DATA_AGENTS, HEARTBEATS))
+        bus = await enter(connect_service(settings, process, POOL, DATA_AGENTS, HEARTBEATS))
         metrics = make_metrics(process.probes.metrics)
         registered, beats = await enter(watch(bus, DATA_AGENTS)), await enter(watch(bus, HEARTBEATS))
         published, workers = await enter(watch(bus, AGENTS, team=DATA_TEAM)), await enter(watch(bus, WORKERS))
@@ -92,7 +92,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         forget = partial(forget_silent, registrations, hosting, settings.pool_forget_hours * 3600)
         await enter(polling(bus, forget, _FORGET_EVERY))
         troubles = Troubles(agents=hosting.troubles)
-        await enter(offering(executor, process, publish=[registrations.publish_missing], troubles=troubles))
+        await enter(offer_agents(executor, process, publish=[registrations.publish_missing], troubles=troubles))
         service = await answering(bus, description="registers data agents")
         stack.push_async_callback(service.finish)
         await answer(bus, service, ASK_POOL, methods.ask)

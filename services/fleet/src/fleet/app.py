@@ -57,7 +57,7 @@ from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.hold import Holding
-from pallas_executor.service import connected, offering, publications
+from pallas_executor.service import connect_service, offer_agents, publications
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 
@@ -97,7 +97,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         http = Http(settings.coder_url, settings.coder_token, ca=settings.coder_ca, count=metrics.requested)
         stack.push_async_callback(http.close)
         coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
-        bus = await enter(connected(settings, process, FLEET, FLEET_AGENTS, FLEET_TASKS))
+        bus = await enter(connect_service(settings, process, FLEET, FLEET_AGENTS, FLEET_TASKS))
         table = await enter(watch(bus, FLEET_AGENTS))
         process.probes.checks["agents"] = lambda: None if table.synced.is_set() else "not read yet"
         slots = settings.fleet_tasks + CALLS
@@ -158,7 +158,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         stack.callback(bus.on_reconnect(partial(workers.read, everything=True)))
         await enter(process.running(reconciling.keep(), "reconciling"))
         troubles = Troubles(agents=partial(_troubles, snapshots))
-        await enter(offering(executor, process, publish=publications(bus, hosted), troubles=troubles))
+        await enter(offer_agents(executor, process, publish=publications(bus, hosted), troubles=troubles))
         yield FleetService(executor, fleet, reconciling, workers)
 
 

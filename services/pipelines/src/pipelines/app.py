@@ -31,7 +31,7 @@ from pallas_contracts.catalog import (
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.service import connected, offering, publications
+from pallas_executor.service import connect_service, offer_agents, publications
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
@@ -91,7 +91,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
     key = log_key_of(settings.log_key, "executions of an agent's label are found only at this replica")
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bus = await enter(connected(settings, process, PIPELINES, *_OWN, GATEWAYS, BUDGETS, SPENDING))
+        bus = await enter(connect_service(settings, process, PIPELINES, *_OWN, GATEWAYS, BUDGETS, SPENDING))
         metrics = make_metrics(process.probes.metrics)
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))
@@ -133,7 +133,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             bus.spawn(poll_now(poll))
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))
         await enter(process.running(Drift(store, catalogue).keep(agents.synced), "drift"))
-        await enter(offering(executor, process, publish=publications(bus, hosted[:1]), troubles=Troubles()))
+        await enter(offer_agents(executor, process, publish=publications(bus, hosted[:1]), troubles=Troubles()))
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
         made = Turns(calls, key, definition)
         http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)

@@ -23,7 +23,7 @@ _USED = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
 
 
 @asynccontextmanager
-async def connected(
+async def connect_service(
     settings: Settings, process: Process, service: str, *others: Bucket[Any] | Stream
 ) -> AsyncGenerator[Bus]:
     """A connection as the user `service`. All that it uses is declared: `others`, and what every executor uses."""
@@ -34,7 +34,7 @@ async def connected(
 
 
 @asynccontextmanager
-async def offering(
+async def offer_agents(
     executor: Executor, process: Process, *, publish: Sequence[Poll], troubles: Troubles
 ) -> AsyncGenerator[None]:
     """Publish definitions now and once a minute, and this executor's presence, inside the block."""

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 def start(module: str) -> NoReturn:
     """Run `SERVICE` of `MODULE.app` until a signal, and exit. An argument `--a-setting` is `PALLAS_A_SETTING=true`."""
-    with importing():
+    with quick_imports():
         app = import_module(f"{module}.app")
         from pallas_runtime.run import run
         from pallas_runtime.settings import variable
@@ -20,7 +20,7 @@ def start(module: str) -> NoReturn:
 
 
 @contextmanager
-def importing() -> Generator[None]:
+def quick_imports() -> Generator[None]:
     """Keep the garbage collector off during the imports, and away from their objects later.
 
     It would take a tenth of the start.

@@ -8,7 +8,7 @@ from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.turnlog.content.sealed import seal_key
 from pallas_contracts.catalog import SHARDS, TURN_LOG, WORKER
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.service import connected
+from pallas_executor.service import connect_service
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.metrics import make_metrics
@@ -35,7 +35,7 @@ async def work_for_teams(
     """
     prices = load_prices(settings.prices) if settings.prices is not None else NO_PRICES
     shards = (SHARDS,) if settings.log_shards > 1 else ()
-    async with connected(settings, process, WORKER, *shards) as bus:
+    async with connect_service(settings, process, WORKER, *shards) as bus:
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
         key = seal_key(settings.keep_public_key) if settings.keep_public_key is not None else None

@@ -1,6 +1,6 @@
 """The table of processes: each process of a stack, with its command and variables, and when it is started and stopped.
 
-A new service is a new row.
+A new service is a new row of `TABLE`, at the end.
 """
 
 import asyncio
@@ -66,7 +66,8 @@ class Row:
     """One kind of process.
 
     `launch` says how the process with this name and index is started, before each start. It is started when all
-    processes of the rows in `needs` are ready. `names` are those of its processes in a plan, the same one for replicas.
+    processes of the rows in `needs` are ready. `names` are those of its processes in a plan, the same one for replicas;
+    or whether there is one of this name.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Row:
     def of(self, plan: Plan) -> Sequence[str]:
         """The names of its processes in a plan."""
         names = self.names(plan)
-        return [self.name] * names if isinstance(names, bool) else names
+        return (self.name,) if names is True else names or ()
 
 
 def all_specs(plan: Plan) -> list[ProcessSpec]:

@@ -14,7 +14,6 @@ import pytest
 from tests.e2e.stack import PALLAS, Stack, wait_until
 from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
-from tests.waiting import is_gone
 
 SERVERS = ("redis", "postgres")
 

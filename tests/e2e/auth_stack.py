@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import httpx
 import httpx2
+import psutil
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.calls import call
@@ -29,6 +31,9 @@ TEAMS, ADMIN, API = "/mcp_server/api/teams/", "/admin/api", "/api/v1"
 class AuthStack:
     """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts, `console` one of the
     console. `teams` has the folders of its teams besides the demo, which a test may edit.
+
+    Its first start was killed when it had made everything: `before` are its processes. `secrets` are those of that
+    start and of the one that goes on.
     """
 
     stack: Stack
@@ -38,6 +43,8 @@ class AuthStack:
     daedalus: httpx.Client
     admin: httpx.Client
     console: httpx.Client
+    before: list[psutil.Process]
+    secrets: tuple[dict[str, str], dict[str, str]]
 
     def add_library(self, uid: str, workspace: str | None, page: str, folder: Path) -> None:
         """Create a library of the demo's user, and ingest one document by the command."""
@@ -129,19 +136,32 @@ def libraries_of(found: dict[str, Any]) -> set[str]:
 
 
 @contextmanager
-def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
+def running_auth_stack(folder: Path) -> Generator[AuthStack]:
     """Run the demo team, and the team `scholars` that nobody has registered, with all services."""
     teams = folder / "teams"
     shutil.copytree(_TEAMS / "scholars", teams / "scholars")
     hosted = ("--teams", str(_DEMO), "--teams", str(teams / "scholars"))
-    with Stack(folder, "--no-turn", *hosted, *options, auth=True) as stack:
+    with Stack(folder, "--no-turn", *hosted, auth=True) as first:
+        wait_until(lambda: "jwt" in secrets_of(folder), "the demo team's JWT, which is stored last", 90)
+        before, made = [psutil.Process(pid) for pid in first.children()], secrets_of(folder)
+        first.kill9()
+    with Stack(folder, "--no-turn", *hosted, auth=True) as stack:
         ready = stack.until_ready()
-        secrets = Path(ready["data"]) / "secrets"
-        admin, daedalus = ((secrets / name).read_text() for name in ("admin-password", "daedalus-service-password"))
+        secrets = secrets_of(folder)
+        admin, daedalus = secrets["admin-password"], secrets["daedalus-service-password"]
         base: dict[str, Any] = {"base_url": ready["team_lifecycle"], "timeout": 30}
         with (
             httpx.Client(transport=Repeating(), auth=("daedalus-service", daedalus), **base) as service,
             httpx.Client(transport=Repeating(), auth=("admin", admin), **base) as people,
             httpx.Client(base_url=ready["workspaces"], timeout=30, auth=("admin", admin)) as console,
         ):
-            yield AuthStack(stack, ready, teams, admin, service, people, console)
+            yield AuthStack(stack, ready, teams, admin, service, people, console, before, (made, secrets))
+
+
+def secrets_of(folder: Path) -> dict[str, str]:
+    """The secrets in the data folder by name, with the demo team's JWT once it is there."""
+    kept, team = folder / "data" / "secrets", folder / "data/teams/demo/fastagent.secrets.yaml"
+    secrets = {path.name: path.read_text() for path in kept.iterdir() if path.is_file()} if kept.exists() else {}
+    if team.exists():
+        [secrets["jwt"]] = re.findall(r"Bearer (\S+)", team.read_text())
+    return secrets

@@ -25,7 +25,7 @@ from pallas_executor.teams.settings import WorkerSettings
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
-from pallas_runtime.run import Service
+from pallas_runtime.run import Served
 from pallas_runtime.settings import Settings
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
@@ -108,7 +108,7 @@ class Front:
 
 
 @asynccontextmanager
-async def listening_service[S: Settings, R: Service](
+async def listening_service[S: Settings, R: Served](
     service: str,
     settings: type[S],
     build: Callable[[S, Process], AbstractAsyncContextManager[R]],

@@ -8,34 +8,29 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
 
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_runtime.process import Process
-from pallas_runtime.run import run
+from pallas_runtime.run import Service, Simple, run
 from pallas_runtime.settings import Settings
 from pallas_runtime.telemetry import tracer
 
 
-@dataclass
-class Service:
-    """Prints each step of its life."""
+async def drain() -> None:
+    """Print `drain`."""
+    print("drain", flush=True)
 
-    http: ASGIApp | None
-    slow: bool
 
-    async def drain(self) -> None:
-        """Print `drain`, and hang in the mode for that."""
-        print("drain", flush=True)
-        if self.slow:
-            await asyncio.Event().wait()
+async def drain_for_ever() -> None:
+    """Print `drain`, and hang."""
+    await drain()
+    await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service]:
+async def build(_settings: Settings, process: Process) -> AsyncGenerator[Simple]:
     """Behave as the mode says."""
     match how := sys.argv[1]:
         case "refused":
@@ -57,7 +52,7 @@ async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service
             process.failed.set()
         if how == "loses":
             process.vital(asyncio.create_task(lose("hunter2"), name="counting"))
-        yield Service(PlainTextResponse("mine"), slow=how == "slow_drain")
+        yield Simple(PlainTextResponse("mine"), drain_for_ever if how == "slow_drain" else drain)
     finally:
         print("closed", flush=True)
 
@@ -68,4 +63,4 @@ async def lose(secret: str) -> None:
 
 
 if __name__ == "__main__":
-    run("example", Settings, build)
+    run(Service("example", Settings, build))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.integration.auth_resolver.bearers import FERNET_KEY, KEYS, Opaque, teams
 
-from auth_resolver.app import AuthResolver, build
+from auth_resolver.app import build
 from auth_resolver.settings import AuthResolverSettings
 from pallas_bus.transport.ask import answer, answering, ask
 from pallas_bus.transport.connection import Bus
@@ -20,6 +20,7 @@ from pallas_contracts.catalog import LOOK_UP, RESOLVE
 from pallas_contracts.errors import Unavailable
 from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
+from pallas_runtime.run import Served
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Replica:
     """A running resolver."""
 
     process: Process
-    service: AuthResolver
+    service: Served
 
     def measured(self, metric: str, **labels: str) -> float:
         """The value of a metric."""

@@ -33,6 +33,7 @@ from pallas_contracts.turns import Principal, Result
 from pallas_executor.agent_runtime import Completed, Emitter, HostedAgent, Outcome, Turn
 from pallas_executor.executor import Troubles, execute_turns
 from pallas_executor.metrics import make_metrics
+from pallas_runtime.settings import ExecutorSettings
 
 OWNER = Principal(type="token", id="tok_feeds")
 DEFINITION = AgentDefinition(
@@ -65,6 +66,7 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
 
 async def test_the_pool_registers_an_agent_executes_its_turns_and_forgets_it(alone: Guarded) -> None:
     process, access = a_process(POOL), alone.access(POOL)
+    settings = ExecutorSettings.from_env({"PALLAS_NATS_URL": access.url, "PALLAS_NATS_SEED": alone.seed(POOL)})
     async with (
         a_gateway(alone.server.url, nats_seed=alone.seed(GATEWAY)) as front,
         connect(access, POOL, instance=process.instance) as bus,
@@ -74,9 +76,7 @@ async def test_the_pool_registers_an_agent_executes_its_turns_and_forgets_it(alo
             kv.watch(bus, DATA_AGENTS) as registrations,
             kv.watch(bus, HEARTBEATS) as heartbeats,
             kv.watch(bus, WORKERS) as workers,
-            execute_turns(
-                bus, access, process, make_metrics(process.probes.metrics), slots=8, content_seconds=60
-            ) as executor,
+            execute_turns(bus, settings, process, make_metrics(process.probes.metrics), slots=8) as executor,
         ):
             await soon(registrations.synced.wait())
             await executor.watch(DATA_TEAM)

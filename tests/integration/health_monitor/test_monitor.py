@@ -18,7 +18,7 @@ from tests.integration.health_monitor.servers import Downstream, hung, mcp_app
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, eventually, soon, within
 
-from health_monitor.app import HealthMonitor, build
+from health_monitor.app import build
 from health_monitor.broker import measure_depths
 from health_monitor.judging.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
@@ -50,6 +50,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ClientContext, TurnRequested
 from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
+from pallas_runtime.run import Served
 from pallas_teams import load_team
 
 NO_WORKER = "no worker is running; its turns wait for one"
@@ -72,7 +73,7 @@ class MonitorLab:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _beating: asyncio.Task[None] | None = None
 
-    async def start(self, **settings: str) -> HealthMonitor:
+    async def start(self, **settings: str) -> Served:
         """Start a monitor; `settings` are variables without their prefix."""
         # A server does not count as slow because the machine stood still.
         given = {"PALLAS_NATS_URL": self.url, "PALLAS_TEAMS": str(self.folder), "PALLAS_PROBE_SLOW": str(PATIENCE)}

@@ -48,6 +48,7 @@ from pallas_executor.metrics import make_metrics
 from pallas_executor.publish_definitions import publish_definition
 from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
+from pallas_runtime.settings import ExecutorSettings
 from pipelines.app import Pipelines, build
 from pipelines.settings import PipelinesSettings
 
@@ -150,13 +151,11 @@ class Lab:
         """Run one more worker with the agent, until the end of the test, and publish its definition."""
         counted = counted or self.counted
         process = Process("agent-worker", f"worker-{uuid.uuid4().hex[:8]}", 0, Probes())
-        enter, access = self.stack.enter_async_context, Access(self.nats_url)
-        bus = await enter(connect(access, WORKER, instance=process.instance))
-        executor = await enter(
-            execute_turns(
-                bus, access, process, make_metrics(process.probes.metrics), slots=200, content_seconds=content_seconds
-            )
-        )
+        enter = self.stack.enter_async_context
+        given = {"PALLAS_NATS_URL": self.nats_url, "PALLAS_CONTENT_SECONDS": str(content_seconds)}
+        settings = ExecutorSettings.from_env(given)
+        bus = await enter(connect(Access.of(settings), WORKER, instance=process.instance))
+        executor = await enter(execute_turns(bus, settings, process, make_metrics(process.probes.metrics), slots=200))
         definition = counted.definition(**fields)
         runtime = FunctionRuntime(counted.agent, counted.made)
         await publish_definition(bus, definition)

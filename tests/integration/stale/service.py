@@ -4,14 +4,17 @@ import sys
 
 from tests.integration.stale.unprotected import unprotected
 
-from auth_resolver.__main__ import main as run_resolver
-from team_lifecycle.__main__ import main as run_lifecycle
+import auth_resolver.app
+import team_lifecycle.app
+from pallas_runtime.run import run
 
 
 def main() -> None:
     """Run until SIGTERM."""
     with unprotected():
-        {"auth-resolver": run_resolver, "team-lifecycle": run_lifecycle}[sys.argv[1]]()
+        if sys.argv[1] == "auth-resolver":
+            run(auth_resolver.app.SERVICE)
+        run(team_lifecycle.app.SERVICE)
 
 
 if __name__ == "__main__":

@@ -17,4 +17,5 @@ def test_the_pause_doubles_up_to_five_seconds() -> None:
 
 
 def test_a_process_that_was_ready_for_long_is_restarted_at_once() -> None:
-    assert pauses(1.0, 1.0, 1.0, 5.0, 1.0) == [0.2, 0.4, 0.8, 0.0, 0.2]
+    assert pauses(0.9, 0.9, 0.9, 1.0, 0.9) == [0.2, 0.4, 0.8, 0.0, 0.2]
+    assert pauses(*[3.0] * 7) == [0.0] * 7, "a worker that is killed again and again is back at once"

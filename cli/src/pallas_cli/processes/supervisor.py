@@ -22,8 +22,8 @@ from pallas_cli.processes.child import Child, Launch, Probe, adopt_orphans, star
 from pallas_cli.refused import Refused
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-STEADY = 5.0
-"""A process that was ready for so many seconds is restarted at once."""
+STEADY = 1.0
+"""A process that was ready for so many seconds is restarted at once: it is an accident, and not its settings."""
 
 BROKEN_EVERY = 3.0
 BROKEN_TIMES = 4

@@ -1,6 +1,6 @@
 """The table of processes: each process of a stack, with its command and variables, and when it is started and stopped.
 
-A new service is a new row.
+A new service is a new row of `TABLE`, at the end.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pallas_cli.embedded.postgres import database_url, ensure_database
+from pallas_cli.embedded.postgres import EmbeddedPostgres, database_url, ensure_database
+from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.processes.child import Launch, Probe
 from pallas_cli.processes.environment import server_environment, service_environment, team_environment
@@ -65,7 +66,8 @@ class Row:
     """One kind of process.
 
     `launch` says how the process with this name and index is started, before each start. It is started when all
-    processes of the rows in `needs` are ready. `names` are those of its processes in a plan, the same one for replicas.
+    processes of the rows in `needs` are ready. `names` are those of its processes in a plan, the same one for replicas;
+    or whether there is one of this name.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Row:
     def of(self, plan: Plan) -> Sequence[str]:
         """The names of its processes in a plan."""
         names = self.names(plan)
-        return [self.name] * names if isinstance(names, bool) else names
+        return (self.name,) if names is True else names or ()
 
 
 def all_specs(plan: Plan) -> list[ProcessSpec]:
@@ -172,7 +174,7 @@ async def _revision() -> str:
     return "unknown"
 
 
-def _given(*names: str) -> dict[str, str]:
+def _inherit(*names: str) -> dict[str, str]:
     """These variables of the environment, which only one service inherits."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
@@ -212,7 +214,7 @@ async def _registry(plan: Plan, _: int) -> Mapping[str, str]:
 
 
 async def _pipelines(plan: Plan, _: int) -> Mapping[str, str]:
-    return {"PALLAS_PUBLIC_URL": plan.url("pipelines")} | _log_key(plan) | _given(*_API_KEYS)
+    return {"PALLAS_PUBLIC_URL": plan.url("pipelines")} | _log_key(plan) | _inherit(*_API_KEYS)
 
 
 async def _data_pool(plan: Plan, _: int) -> Mapping[str, str]:
@@ -220,7 +222,7 @@ async def _data_pool(plan: Plan, _: int) -> Mapping[str, str]:
 
 
 async def _fleet(plan: Plan, _: int) -> Mapping[str, str]:
-    given = _given("PALLAS_CODER_TOKEN", "PALLAS_CODER_TOKEN_FILE")
+    given = _inherit("PALLAS_CODER_TOKEN", "PALLAS_CODER_TOKEN_FILE")
     token = given if plan.external.coder else _kept_token(plan)
     allow = "PALLAS_FLEET_ALLOW"
     return {"PALLAS_CODER_URL": plan.coder_url, allow: os.environ.get(allow) or _FLEET_CALLERS} | token
@@ -232,7 +234,7 @@ async def _health_monitor(plan: Plan, _: int) -> Mapping[str, str]:
 
 async def _console(plan: Plan, _: int) -> Mapping[str, str]:
     accounts = _accounts(plan)
-    return _given(*_OF_THE_CONSOLE) | {
+    return _inherit(*_OF_THE_CONSOLE) | {
         "PALLAS_POSTGRES_URL": await _database(plan, "workspaces"),
         "PALLAS_ADMIN_PASSWORD_HASH": await _hash(plan, accounts.admin_password),
         "PALLAS_SECRET_KEY": accounts.secret_key,
@@ -345,19 +347,13 @@ def _demo_program(plan: Plan, ready: Probe, *command: str) -> Launch:
     return Launch((sys.executable, "-P", "-m", *command), ready, env=service_environment() | _common(plan))
 
 
-async def _nats(plan: Plan, *_: object) -> Launch:
-    assert plan.nats is not None, "it is started here"
-    return await plan.nats.launch()
+def _servers(plan: Plan) -> dict[str, EmbeddedNats | EmbeddedRedis | EmbeddedPostgres]:
+    servers = {"nats-server": plan.nats, "redis-server": plan.redis, "postgres": plan.postgres}
+    return {name: server for name, server in servers.items() if server is not None}
 
 
-async def _redis(plan: Plan, *_: object) -> Launch:
-    assert plan.redis is not None, "it is started here"
-    return await plan.redis.launch()
-
-
-async def _postgres(plan: Plan, *_: object) -> Launch:
-    assert plan.postgres is not None, "it is started here"
-    return await plan.postgres.launch()
+async def _server(plan: Plan, name: str, _: int) -> Launch:
+    return await _servers(plan)[name].launch()
 
 
 TABLE = (
@@ -387,7 +383,7 @@ TABLE = (
     Row("library-search", _service(_library_search), _AUTH, TOOLS, _has_auth),
     Row("auth-resolver", _service(_auth_resolver), _AUTH, TOOLS, _has_auth),
     Row("team-lifecycle", _service(_team_lifecycle), _AUTH, TOOLS, _has_auth),
-    Row("nats-server", _nats, frozenset(), SERVERS, lambda plan: plan.nats is not None),
-    Row("redis-server", _redis, _AGENTS - _BROKER, SERVERS, lambda plan: plan.redis is not None),
-    Row("postgres", _postgres, _AGENTS - _BROKER, SERVERS, lambda plan: plan.postgres is not None),
+    Row("nats-server", _server, frozenset(), SERVERS, lambda plan: "nats-server" in _servers(plan)),
+    Row("redis-server", _server, _AGENTS - _BROKER, SERVERS, lambda plan: "redis-server" in _servers(plan)),
+    Row("postgres", _server, _AGENTS - _BROKER, SERVERS, lambda plan: "postgres" in _servers(plan)),
 )

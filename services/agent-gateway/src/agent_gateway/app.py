@@ -52,10 +52,11 @@ from pallas_contracts.catalog import (
 )
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
-from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import STORED, Process
+from pallas_runtime.run import Service
+from pallas_runtime.settings import log_key_of
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
             process.probes.checks["budgets"] = calls.admission.budgets.missing
-            platform = Platform(bus, calls, healths, Sessions(bus, sessions), _log_key(settings))
+            key = log_key_of(settings.log_key, "idempotency keys and event ids are valid only at this replica")
+            platform = Platform(bus, calls, healths, Sessions(bus, sessions), key)
             endpoints = Endpoints(
                 platform, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
@@ -186,13 +188,9 @@ def _state_security(settings: GatewaySettings) -> RequestStateSecurity:
     return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()], bind_principal=bearer_owner)
 
 
-def _log_key(settings: GatewaySettings) -> LogKey:
-    if settings.log_key is None:
-        log.info("no PALLAS_LOG_KEY: idempotency keys and event ids are valid only at this replica, until it ends")
-        return LogKey(secrets.token_hex(32))
-    return LogKey(settings.log_key.get_secret_value())
-
-
 def _keep_streams_on_sigterm() -> None:
     """Let event streams end with their calls: by default sse-starlette cuts them off at the signal."""
     AppStatus.disable_automatic_graceful_drain()
+
+
+SERVICE = Service("agent-gateway", GatewaySettings, build)

@@ -5,29 +5,22 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from agent_gateway.signers import check_signers
-from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
-from pallas_runtime.settings import Names, Networks, Ports, StoreSettings
+from pallas_runtime.settings import CallerSettings, Networks, Ports, StoreSettings
 
 
-class GatewaySettings(StoreSettings):
+class GatewaySettings(StoreSettings, CallerSettings):
     """Settings of an agent-gateway."""
 
     max_connections: int = Field(
         20_000, ge=1, description="HTTP connections at once; one more closes the connection that is idle longest"
     )
     public_url: str | None = Field(None, description="base URL at which callers reach this gateway")
-    allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")
-    allowed_origins: Names = Field((), description="additional Origin headers to accept")
     trusted_proxies: Networks = Field(
         (), description="addresses or networks of proxies whose X-Forwarded-For is trusted"
     )
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest request body; larger ones get 413")
     event_days: float = Field(
         7.0, ge=0.01, le=36_500, description="days for which events, outcomes and dead letters are kept"
-    )
-    allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
-    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
-        "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
     )
     signers: Annotated[str, AfterValidator(check_signers)] | None = Field(
         None, description="JWK Set with the public keys of callers that sign their requests to /rpc"

@@ -1,17 +1,6 @@
-"""Start an agent-worker."""
+"""`python -m agent_worker`"""
 
-from pallas_runtime.importing import importing
-
-with importing():
-    from agent_worker.app import build
-    from agent_worker.settings import WorkerSettings
-    from pallas_runtime.run import run
-
-
-def main() -> None:
-    """Run until a signal."""
-    run("agent-worker", WorkerSettings, build)
-
+from pallas_runtime.start import start
 
 if __name__ == "__main__":
-    main()
+    start("agent_worker")

@@ -8,6 +8,7 @@ from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.watching import Watching
 from pallas_executor.teams.worker import work_for_teams
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service
 from pallas_teams import TeamFolder
 
 KINDS = frozenset({"llm", "function"})
@@ -27,3 +28,6 @@ async def _make(folder: TeamFolder, watching: Watching) -> HostedTeam:
     from agent_worker.teams.make_agents import host_team
 
     return await host_team(folder, watching)
+
+
+SERVICE = Service("agent-worker", WorkerSettings, build)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from auth_resolver.bearers.resolve import Resolver
 from auth_resolver.bearers.signatures import Signatures
@@ -10,7 +9,7 @@ from auth_resolver.lookups import ReadThrough
 from auth_resolver.metrics import Measured, make_metrics
 from auth_resolver.settings import AuthResolverSettings
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import Answering, answer, answering, ask
+from pallas_bus.transport.ask import answer, answering, ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.auth import LookedUp, Lookups
 from pallas_contracts.catalog import LOOK_UP, RESOLVE, RESOLVER
@@ -18,22 +17,11 @@ from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
 from pallas_runtime.process import Process
-
-
-@dataclass(frozen=True)
-class AuthResolver:
-    """The running service."""
-
-    answers: Answering
-    http: None = None
-
-    async def drain(self) -> None:
-        """Take no more questions. Answer those under way."""
-        await self.answers.finish()
+from pallas_runtime.run import Service, Simple
 
 
 @asynccontextmanager
-async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenerator[AuthResolver]:
+async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenerator[Simple]:
     """Connect, and answer questions.
 
     Raises:
@@ -56,6 +44,9 @@ async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenera
         service = await answering(bus, description="Resolves a bearer to the libraries that it may read")
         try:
             await answer(bus, service, RESOLVE, Measured(resolver.resolve, make_metrics(process.probes.metrics)))
-            yield AuthResolver(service)
+            yield Simple(drain=service.finish)
         finally:
             await service.stop()
+
+
+SERVICE = Service("auth-resolver", AuthResolverSettings, build)

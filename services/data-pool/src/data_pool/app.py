@@ -18,35 +18,30 @@ from data_pool.registering.quota import Quota, Share
 from data_pool.registering.registrars import Registrars
 from data_pool.registering.registrations import Registrations
 from data_pool.settings import PoolSettings
-from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering, ask
-from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.polling import poll_now, polling
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.polling import polling
 from pallas_contracts.catalog import (
     AGENTS,
     ASK_POOL,
     DATA_AGENTS,
     DATA_TEAM,
-    DEAD_LETTERS,
     HEARTBEATS,
-    HOLDS,
     POOL,
     RESOLVE,
     TURN_LOG,
-    TURN_QUEUE,
     WORKERS,
 )
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.service import connect_service, offer_agents
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import STORED, Process
+from pallas_runtime.run import Service
 
 _PULL_SECONDS = 60.0
 """How long a pull waits for a turn. There is one for each agent, and most agents have nothing to do."""
-_PUBLISH_EVERY = 60.0
 _FORGET_EVERY = 600.0
 
 
@@ -69,28 +64,17 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
     Raises:
         Rejected: a setting is invalid.
     """
-    access, registrars = Access.of(settings), Registrars(settings.registrars)
+    registrars = Registrars(settings.registrars)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bus = await enter(connect_when_possible(access, POOL, instance=process.instance))
-        await enter(process.uses(bus))
-        everything = (DATA_AGENTS, HEARTBEATS, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
-        await declare(bus, *everything, replicas=settings.stream_replicas)
+        bus = await enter(connect_service(settings, process, POOL, DATA_AGENTS, HEARTBEATS))
         metrics = make_metrics(process.probes.metrics)
         registered, beats = await enter(watch(bus, DATA_AGENTS)), await enter(watch(bus, HEARTBEATS))
         published, workers = await enter(watch(bus, AGENTS, team=DATA_TEAM)), await enter(watch(bus, WORKERS))
         http = await enter(guarded_client(GuardedTransport(settings.pool_networks)))
-        turns = execute_turns(
-            bus,
-            access,
-            process,
-            metrics.executor,
-            slots=settings.slots,
-            content_seconds=settings.content_seconds,
-            hold=settings.hold,
-            pull_seconds=_PULL_SECONDS,
+        executor = await enter(
+            execute_turns(bus, settings, process, metrics.executor, slots=settings.slots, pull_seconds=_PULL_SECONDS)
         )
-        executor = await enter(turns)
         await executor.watch(DATA_TEAM)
         leaders = await enter(watch_leaders(bus, TURN_LOG, team=DATA_TEAM))
         process.probes.checks[STORED] = leaders.missing
@@ -105,12 +89,10 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         quota = Quota(each, Share(settings.pool_agents, settings.pool_mib))
         registrations = Registrations(bus, registrars, quota, registered, published)
         methods = AgentMethods(registrations, hosting, metrics, settings.gateway_url)
-        bus.spawn(poll_now(registrations.publish_missing))
-        await enter(polling(bus, registrations.publish_missing, _PUBLISH_EVERY))
         forget = partial(forget_silent, registrations, hosting, settings.pool_forget_hours * 3600)
         await enter(polling(bus, forget, _FORGET_EVERY))
-        presence = executor.send_presence(Troubles(agents=hosting.troubles))
-        await enter(process.running(presence, "presence"))
+        troubles = Troubles(agents=hosting.troubles)
+        await enter(offer_agents(executor, process, publish=[registrations.publish_missing], troubles=troubles))
         service = await answering(bus, description="registers data agents")
         stack.push_async_callback(service.finish)
         await answer(bus, service, ASK_POOL, methods.ask)
@@ -119,3 +101,6 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         serving = AgentHttp(methods, bearers, hosts, 2 * each.agents)  # all agents may connect again at a time
         metrics.watch(lambda: serving.connected)
         yield Pool(serving, executor)
+
+
+SERVICE = Service("data-pool", PoolSettings, build, websockets=True)

@@ -1,29 +1,16 @@
 """The settings of the pool."""
 
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field
-
-from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
-from pallas_runtime.settings import Names, Networks, Settings
+from pallas_runtime.settings import CallerSettings, ExecutorSettings, Names, Networks
 
 
-class PoolSettings(Settings):
+class PoolSettings(ExecutorSettings, CallerSettings):
     """Settings of a data-pool."""
 
     slots: int = Field(1000, ge=1, le=4096, description="turns that this replica executes at a time")
-    hold: bool = Field(False, description="take no turns, as after a restore")
-    content_seconds: float = Field(
-        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
-    )
     gateway_url: str | None = Field(None, description="base URL of the gateways, for the `mcp` address of an answer")
     public_url: str | None = Field(None, description="base URL at which agents reach this service")
-    allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")
-    allowed_origins: Names = Field((), description="additional Origin headers to accept")
-    allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
-    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
-        "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
-    )
     pool_registrars: Names | None = Field(
         None, description="who may register agents: `peer`, `user`, `team`, `turn`, `token`, `team:ID`, `token:ID`"
     )

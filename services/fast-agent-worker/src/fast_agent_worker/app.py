@@ -12,6 +12,7 @@ from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.watching import Watching
 from pallas_executor.teams.worker import work_for_teams
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service
 from pallas_teams import TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 
@@ -29,3 +30,8 @@ def build(settings: FastAgentSettings, process: Process) -> AbstractAsyncContext
         return await host_team(folder, settings, watching)
 
     return work_for_teams(settings, process, make, frozenset({FAST_AGENT}), reloads=False)
+
+
+SERVICE = Service("agent-worker", FastAgentSettings, build)
+
+"""At the broker it is an agent-worker: it has the same rights."""

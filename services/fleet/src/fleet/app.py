@@ -35,40 +35,33 @@ from fleet.sources import Sources
 from fleet.storing.agents import Agents
 from fleet.storing.ending import Ending
 from fleet.storing.tasks import Tasks
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.polling import poll_now, polling
+from pallas_bus.transport.polling import poll_now
 from pallas_bus.transport.resource_changes import announce_change
-from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_calls.worker_liveness import watch_workers
 from pallas_contracts.agents import Trouble
 from pallas_contracts.catalog import (
-    AGENTS,
-    DEAD_LETTERS,
     FLEET,
     FLEET_AGENT,
     FLEET_AGENTS,
     FLEET_TASKS,
     FLEET_TASKS_AGENT,
     FLEET_TEAM,
-    HOLDS,
     TURN_LOG,
-    TURN_QUEUE,
-    WORKERS,
 )
 from pallas_contracts.errors import Unavailable
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.hold import Holding
-from pallas_executor.publish_definitions import publish_definition
+from pallas_executor.service import connect_service, offer_agents, publications
 from pallas_runtime.process import STORED, Process
+from pallas_runtime.run import Service
 
 _RECONCILE_EVERY = 30.0
-_PUBLISH_EVERY = 60.0
 _LOOK_AGAIN = 5.0
 """Seconds between two looks at a Coder that was away."""
 
@@ -95,7 +88,7 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
     Raises:
         Rejected: a setting is invalid.
     """
-    access, names = Access.of(settings), metadata_names(settings.fleet_metadata)
+    names = metadata_names(settings.fleet_metadata)
     allow = callers_of("PALLAS_FLEET_ALLOW", settings.fleet_allow)
     owners = Owners(callers_of("PALLAS_FLEET_OPERATORS", settings.fleet_operators))
     async with AsyncExitStack() as stack:
@@ -104,22 +97,11 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         http = Http(settings.coder_url, settings.coder_token, ca=settings.coder_ca, count=metrics.requested)
         stack.push_async_callback(http.close)
         coder = Coder(http, apps=settings.fleet_apps, organization=settings.coder_organization)
-        bus = await enter(connect_when_possible(access, FLEET, instance=process.instance))
-        await enter(process.uses(bus))
-        everything = (FLEET_AGENTS, FLEET_TASKS, AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
-        await declare(bus, *everything, replicas=settings.stream_replicas)
+        bus = await enter(connect_service(settings, process, FLEET, FLEET_AGENTS, FLEET_TASKS))
         table = await enter(watch(bus, FLEET_AGENTS))
         process.probes.checks["agents"] = lambda: None if table.synced.is_set() else "not read yet"
-        turns = execute_turns(
-            bus,
-            access,
-            process,
-            metrics.executor,
-            slots=settings.fleet_tasks + CALLS,
-            content_seconds=settings.content_seconds,
-            hold=settings.hold,
-        )
-        executor = await enter(turns)
+        slots = settings.fleet_tasks + CALLS
+        executor = await enter(execute_turns(bus, settings, process, metrics.executor, slots=slots))
         leaders = await enter(watch_leaders(bus, TURN_LOG, team=FLEET_TEAM))
         process.probes.checks[STORED] = leaders.missing
         agents, tasks = Agents(bus, table), Tasks(bus)
@@ -171,16 +153,12 @@ async def build(settings: FleetSettings, process: Process) -> AsyncGenerator[Fle
         table.on_change(workers.changed)
         await enter(watch_claims(bus, workers.on_claim, team=FLEET_TEAM))
         await executor.host(FLEET_TEAM, hosted)
-        for each in hosted:
-            publish = partial(publish_definition, bus, each.definition)
-            bus.spawn(poll_now(publish))
-            await enter(polling(bus, publish, _PUBLISH_EVERY))
         reconciling = Reconciling(fleet, reconcile, workers, executor.holding)
         bus.spawn(poll_now(workers.read))
         stack.callback(bus.on_reconnect(partial(workers.read, everything=True)))
         await enter(process.running(reconciling.keep(), "reconciling"))
         troubles = Troubles(agents=partial(_troubles, snapshots))
-        await enter(process.running(executor.send_presence(troubles), "presence"))
+        await enter(offer_agents(executor, process, publish=publications(bus, hosted), troubles=troubles))
         yield FleetService(executor, fleet, reconciling, workers)
 
 
@@ -236,3 +214,6 @@ def _troubles(snapshots: Snapshots) -> dict[str, Trouble]:
     trouble = snapshots.trouble
     agents = (FLEET_AGENT, FLEET_TASKS_AGENT)
     return {f"{FLEET_TEAM}.{agent}": trouble for agent in agents} if trouble is not None else {}
+
+
+SERVICE = Service("fleet", FleetSettings, build)

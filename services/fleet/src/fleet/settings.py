@@ -2,10 +2,10 @@
 
 from pydantic import Field, SecretStr
 
-from pallas_runtime.settings import Names, Settings
+from pallas_runtime.settings import ExecutorSettings, Names
 
 
-class FleetSettings(Settings):
+class FleetSettings(ExecutorSettings):
     """Settings of a fleet."""
 
     coder_url: str | None = Field(None, description="base URL of Coder; without one every tool answers 503")
@@ -39,8 +39,4 @@ class FleetSettings(Settings):
     )
     fleet_extras: bool = Field(
         False, description="also offer wait_agent_task, and resources with their changes: not in the contract"
-    )
-    hold: bool = Field(False, description="take no turns, as after a restore")
-    content_seconds: float = Field(
-        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )

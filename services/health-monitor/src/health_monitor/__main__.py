@@ -1,17 +1,6 @@
-"""Starts the health monitor: `python -m health_monitor`."""
+"""`python -m health_monitor`"""
 
-from pallas_runtime.importing import importing
-
-with importing():
-    from health_monitor.app import build
-    from health_monitor.settings import MonitorSettings
-    from pallas_runtime.run import run
-
-
-def main() -> None:
-    """Run until SIGTERM."""
-    run("health-monitor", MonitorSettings, build)
-
+from pallas_runtime.start import start
 
 if __name__ == "__main__":
-    main()
+    start("health_monitor")

@@ -5,10 +5,8 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 import httpx
-from starlette.types import ASGIApp
 
 from health_monitor.broker.measure_depths import measure_depths
 from health_monitor.broker.measure_teams import measure_teams
@@ -32,25 +30,11 @@ from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
 from pallas_runtime.process import STORED, Process
-
-
-@dataclass
-class HealthMonitor:
-    """What the process runs. It serves nothing over HTTP but its own probes."""
-
-    monitor: Monitor
-    loops: list[asyncio.Task[None]]
-    http: ASGIApp | None = None
-
-    async def drain(self) -> None:
-        """Start no more rounds and cancel the running probes."""
-        for loop in self.loops:
-            loop.cancel()
-        await self.monitor.close()
+from pallas_runtime.run import Service, Simple
 
 
 @asynccontextmanager
-async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[HealthMonitor]:
+async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[Simple]:
     """Connect, wait until agents and workers are known, and yield the monitor after its first round."""
     metrics = make_metrics(process.probes.metrics)
     async with AsyncExitStack() as stack:
@@ -105,17 +89,23 @@ async def _watching_servers(settings: MonitorSettings, process: Process, metrics
 
 
 @asynccontextmanager
-async def _started(bus: Bus, monitor: Monitor, process: Process) -> AsyncGenerator[HealthMonitor]:
+async def _started(bus: Bus, monitor: Monitor, process: Process) -> AsyncGenerator[Simple]:
     """Run the first round, then start the loops and answer questions."""
     await monitor.run_round()
     loops = [process.vital(bus.spawn(loop)) for loop in (_run_rounds(monitor), _follow_changes(monitor))]
-    service = HealthMonitor(monitor, loops)
+
+    async def drain() -> None:
+        """Start no more rounds and cancel the running probes."""
+        for loop in loops:
+            loop.cancel()
+        await monitor.close()
+
     answers = await ask.answering(bus, description="Probes what agents depend on")
     await ask.answer(bus, answers, CHECK_HEALTH, monitor.check_health)
     try:
-        yield service
+        yield Simple(drain=drain)
     finally:
-        await service.drain()
+        await drain()
 
 
 async def _run_rounds(monitor: Monitor) -> None:
@@ -131,3 +121,6 @@ async def _follow_changes(monitor: Monitor) -> None:
         await monitor.changed.wait()
         monitor.changed.clear()
         await monitor.catch_up()
+
+
+SERVICE = Service("health-monitor", MonitorSettings, build)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from mcp.server.lowlevel import Server
@@ -38,6 +37,7 @@ from pallas_credentials.accounts import Account
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service, Simple
 
 log = logging.getLogger(__name__)
 
@@ -50,19 +50,8 @@ ANSWER_SECONDS = 3.0
 """Time limit of the readiness check. It has a connection of its own, so that queries of callers do not delay it."""
 
 
-@dataclass(frozen=True)
-class LibrarySearch:
-    """The running service."""
-
-    http: Http
-
-    async def drain(self) -> None:
-        """Answer the requests under way."""
-        await self.http.finish()
-
-
 @asynccontextmanager
-async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGenerator[LibrarySearch]:
+async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGenerator[Simple]:
     """Migrate the tables, follow the changes of libraries, and serve.
 
     Raises:
@@ -95,7 +84,8 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         reader = Reader()
         stack.push_async_callback(reader.close)
         admin = _admin(settings, Documents(engine, languages), reader)
-        yield LibrarySearch(Http(mcp, admin, Bearers(partial(ask, bus, RESOLVE), metrics)))
+        http = Http(mcp, admin, Bearers(partial(ask, bus, RESOLVE), metrics))
+        yield Simple(http, http.finish)
 
 
 async def _index(engine: AsyncEngine, languages: tuple[str, ...], process: Process) -> None:
@@ -154,3 +144,6 @@ def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
 def _keep_streams_on_sigterm() -> None:
     """Finish answers after SIGTERM. By default sse-starlette cuts streams off."""
     AppStatus.disable_automatic_graceful_drain()
+
+
+SERVICE = Service("library-search", LibrarySearchSettings, build)

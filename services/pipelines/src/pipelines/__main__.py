@@ -1,17 +1,6 @@
-"""Start the pipelines service."""
+"""`python -m pipelines`"""
 
-from pallas_runtime.importing import importing
-
-with importing():
-    from pallas_runtime.run import run
-    from pipelines.app import build
-    from pipelines.settings import PipelinesSettings
-
-
-def main() -> None:
-    """Run until a signal."""
-    run("pipelines", PipelinesSettings, build)
-
+from pallas_runtime.start import start
 
 if __name__ == "__main__":
-    main()
+    start("pipelines")

@@ -1,28 +1,21 @@
 """Builds the service: it checks, stores and executes pipelines."""
 
 import asyncio
-import logging
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.polling import poll_now, polling
-from pallas_bus.transport.streams import declare
 from pallas_calls.service import make_calls
 from pallas_contracts.catalog import (
     AGENTS,
     BUDGETS,
     CONSTELLATION,
-    DEAD_LETTERS,
     GATEWAYS,
     HEALTH,
-    HOLDS,
     PIPELINE_CACHE,
     PIPELINE_DRAFTS,
     PIPELINE_IMAGES,
@@ -33,17 +26,16 @@ from pallas_contracts.catalog import (
     RESOLVE,
     SPENDING,
     SUSPENSIONS,
-    TURN_LOG,
-    TURN_QUEUE,
     WORKERS,
 )
-from pallas_contracts.keyed import LogKey
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.publish_definitions import publish_definition
+from pallas_executor.service import connect_service, offer_agents, publications
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import STORED, Process
+from pallas_runtime.run import Service
+from pallas_runtime.settings import log_key_of
 from pipelines.agent.constellation import definition_of, make_agent
 from pipelines.agent.tools import Handlers
 from pipelines.handlers.keep_pipelines import KeepPipelines
@@ -70,9 +62,6 @@ from pipelines.storing.pipelines import SWEEP_SECONDS, open_pipelines
 from pipelines.storing.publishing import published_definition
 from pipelines.storing.scopes import Scopes
 
-log = logging.getLogger(__name__)
-
-_PUBLISH_EVERY = 60.0
 _OWN = (PIPELINE_NAMES, PIPELINE_IMAGES, PIPELINE_DRAFTS, PIPELINE_NAMESPACES, SUSPENSIONS, PIPELINE_CACHE)
 
 
@@ -98,14 +87,11 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
     Raises:
         Rejected: a setting is invalid.
     """
-    access, scopes = Access.of(settings), Scopes.of(settings)
-    key = _log_key(settings)
+    scopes = Scopes.of(settings)
+    key = log_key_of(settings.log_key, "executions of an agent's label are found only at this replica")
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bus = await enter(connect_when_possible(access, PIPELINES, instance=process.instance))
-        await enter(process.uses(bus))
-        everything = (*_OWN, AGENTS, WORKERS, HOLDS, GATEWAYS, BUDGETS, SPENDING, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
-        await declare(bus, *everything, replicas=settings.stream_replicas)
+        bus = await enter(connect_service(settings, process, PIPELINES, *_OWN, GATEWAYS, BUDGETS, SPENDING))
         metrics = make_metrics(process.probes.metrics)
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))
@@ -115,16 +101,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         process.probes.checks[STORED] = calls.leaders.missing
         process.vital(calls.liveness.keeping)
         process.probes.checks["budgets"] = calls.admission.budgets.missing
-        turns = execute_turns(
-            bus,
-            access,
-            process,
-            metrics.executor,
-            slots=settings.slots,
-            content_seconds=settings.content_seconds,
-            hold=settings.hold,
-        )
-        executor = await enter(turns)
+        executor = await enter(execute_turns(bus, settings, process, metrics.executor, slots=settings.slots))
         catalogue = Catalogue((await enter(watch(bus, HEALTH))).get)
         agents.on_change(catalogue.changed)
         process.probes.checks["catalogue"] = lambda: None if agents.synced.is_set() else "not read yet"
@@ -152,21 +129,15 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         ]
         await agents.synced.wait()  # a program is checked against all modules
         await executor.host(PIPELINES_TEAM, hosted)
-        publish, give_back = partial(publish_definition, bus, definition), partial(give_back_lost, bus, calls.liveness)
-        for poll in (publish, store.publish_definition, give_back):
+        for poll in (store.publish_definition, partial(give_back_lost, bus, calls.liveness)):
             bus.spawn(poll_now(poll))
-        await enter(polling(bus, publish, _PUBLISH_EVERY))
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))
         await enter(process.running(Drift(store, catalogue).keep(agents.synced), "drift"))
-        await enter(process.running(executor.send_presence(Troubles()), "presence"))
+        await enter(offer_agents(executor, process, publish=publications(bus, hosted[:1]), troubles=Troubles()))
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
         made = Turns(calls, key, definition)
         http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)
         yield Pipelines(http, executor, engine, handlers)
 
 
-def _log_key(settings: PipelinesSettings) -> LogKey:
-    if settings.log_key is None:
-        log.info("no PALLAS_LOG_KEY: executions of an agent's label are found only at this replica, until it ends")
-        return LogKey(secrets.token_hex(32))
-    return LogKey(settings.log_key.get_secret_value())
+SERVICE = Service("pipelines", PipelinesSettings, build)

@@ -1,33 +1,20 @@
 """The settings of pipelines."""
 
-from typing import Annotated
+from pydantic import Field, SecretStr
 
-from pydantic import AfterValidator, Field, SecretStr
-
-from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
-from pallas_runtime.settings import Names, StoreSettings
+from pallas_runtime.settings import CallerSettings, ExecutorSettings, Names, StoreSettings
 
 
-class PipelinesSettings(StoreSettings):
+class PipelinesSettings(StoreSettings, ExecutorSettings, CallerSettings):
     """Settings of pipelines."""
 
     slots: int = Field(1000, ge=1, le=4096, description="executions and other calls that this replica runs at a time")
-    hold: bool = Field(False, description="take no turns, as after a restore")
-    content_seconds: float = Field(
-        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
-    )
     log_key: SecretStr | None = Field(
         None,
         description="key of the hashes in the log, the same as at the gateways; without one the history of an "
         "agent's label is that of this process only",
     )
     public_url: str | None = Field(None, description="base URL at which callers reach the HTTP API")
-    allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")
-    allowed_origins: Names = Field((), description="additional Origin headers to accept")
-    allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
-    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
-        "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
-    )
     constellation_api_keys: SecretStr | None = Field(
         None,
         description="keys of the HTTP API besides bearers, as `key:Role,key:Role`; a key has 24 characters or more, a "

@@ -1,17 +1,6 @@
-"""Starts the registry: `python -m registry`."""
+"""`python -m registry`"""
 
-from pallas_runtime.importing import importing
-
-with importing():
-    from pallas_runtime.run import run
-    from registry.app import build
-    from registry.settings import RegistrySettings
-
-
-def main() -> None:
-    """Run until SIGTERM."""
-    run("registry", RegistrySettings, build)
-
+from pallas_runtime.start import start
 
 if __name__ == "__main__":
-    main()
+    start("registry")

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import httpx2
-from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect
@@ -14,6 +12,7 @@ from pallas_bus.transport.kv import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service, Simple
 from registry.http.routing import make_http
 from registry.listing.catalogue import Catalogue
 from registry.listing.cells import Cell, ask_all, faults_of, keep_asking
@@ -22,18 +21,8 @@ from registry.settings import RegistrySettings
 TICK = 1.0
 
 
-@dataclass(frozen=True)
-class Registry:
-    """What the process serves."""
-
-    http: ASGIApp | None
-
-    async def drain(self) -> None:
-        """Nothing to do: the HTTP server finishes the requests."""
-
-
 @asynccontextmanager
-async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[Registry]:
+async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[Simple]:
     """Connect, and yield the registry once it knows the agents.
 
     Until then the process answers 503: with an empty list callers would believe that all agents are gone.
@@ -56,7 +45,7 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
         process.vital(bus.spawn(_tick(catalogue)))
         await agents.synced.wait()
         async with _asking(cells, catalogue, process):
-            yield Registry(make_http(catalogue.listing))
+            yield Simple(make_http(catalogue.listing))
 
 
 @asynccontextmanager
@@ -81,3 +70,6 @@ async def _tick(catalogue: Catalogue) -> None:
 def _unread(**synced: asyncio.Event) -> str | None:
     missing = [name for name, event in synced.items() if not event.is_set()]
     return f"not read yet: {', '.join(missing)}" if missing else None
+
+
+SERVICE = Service("registry", RegistrySettings, build)

@@ -4,11 +4,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
-from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering
@@ -21,6 +19,7 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_postgres.restored import settle_restored
 from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
+from pallas_runtime.run import Service, Simple
 from pallas_runtime.settings import PREFIX
 from team_lifecycle.changes.make_changes import OUTBOX, Changes
 from team_lifecycle.handlers.keys import ensure_current_key
@@ -40,19 +39,9 @@ IDLE_SECONDS = 4
 within a change only delays their changes."""
 
 
-@dataclass(frozen=True)
-class TeamLifecycle:
-    """The running service."""
-
-    http: ASGIApp
-
-    async def drain(self) -> None:
-        """Do nothing: the HTTP server finishes the requests, and events wait in Postgres."""
-
-
 @asynccontextmanager
-async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGenerator[TeamLifecycle]:
-    """Migrate the tables, and serve.
+async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGenerator[Simple]:
+    """Migrate the tables, and serve. Events that are not sent at the end wait in Postgres.
 
     Raises:
         Rejected: there is no Fernet key.
@@ -78,7 +67,7 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
         service, admin = settings.service_password_hash, settings.admin_password_hash
-        yield TeamLifecycle(
+        yield Simple(
             make_http(
                 parts,
                 service_hash=service.get_secret_value() if service else None,
@@ -135,3 +124,6 @@ def _warn_of_closed_accounts(settings: TeamLifecycleSettings) -> None:
     for name in ("service_password_hash", "admin_password_hash"):
         if getattr(settings, name) is None:
             log.warning("an account is closed: it has no password hash", extra={"setting": f"{PREFIX}{name.upper()}"})
+
+
+SERVICE = Service("team-lifecycle", TeamLifecycleSettings, build)

@@ -16,6 +16,7 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_postgres.restored import settle_restored
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service
 from workspaces.access.login import Logins
 from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
@@ -109,3 +110,6 @@ async def _use_broker(
         async with hearing:
             with broker.using(bus):
                 await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
+
+
+SERVICE = Service("workspaces", WorkspacesSettings, build)

@@ -34,6 +34,7 @@ from pallas_executor.running import Running
 from pallas_executor.slots import Slots
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
 from pallas_runtime.process import Process
+from pallas_runtime.settings import ExecutorSettings
 
 log = logging.getLogger(__name__)
 
@@ -230,29 +231,26 @@ class Executor:
 @asynccontextmanager
 async def execute_turns(
     bus: Bus,
-    access: Access,
+    settings: ExecutorSettings,
     process: Process,
     metrics: Metrics,
     *,
     slots: int,
-    content_seconds: float,
     pull_seconds: float = PULL_EXPIRES,
-    hold: bool = False,
 ) -> AsyncGenerator[Executor]:
     """Be ready to execute turns inside the block: `slots` at a time. Leaving it naks what still runs.
 
-    Content is kept for `content_seconds` after a turn's end, unless its agent says otherwise. A pull request, of which
-    each agent has one, waits for `pull_seconds` at the broker. With `hold` no turn is taken, and neither while a
-    restore holds them.
+    Content is kept for `settings.content_seconds` after a turn's end, unless its agent says otherwise. A pull request,
+    of which each agent has one, waits for `pull_seconds` at the broker. No turn is taken while a restore holds them.
     """
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, metrics)
-    taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics)
+    taking = TakeTurn(bus, process.instance, settings.content_seconds, agents.get, running, letters, metrics)
     free, reread = Slots(slots, lambda: len(agents)), partial(running.reread, bus)
     async with (
-        watch_holds(bus, by_setting=hold) as holding,
+        watch_holds(bus, by_setting=settings.hold) as holding,
         # Gateways nak the turns of an executor that sends no heartbeats.
-        send_heartbeats(access, process.instance, service=bus.service) as heartbeats_lost,
+        send_heartbeats(Access.of(settings), process.instance, service=bus.service) as heartbeats_lost,
         process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextvars import Context
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -33,7 +34,11 @@ from pallas_mcp_calls.sessions import hearing, list_tools
 OPEN_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
 _TOOLS_SECONDS = 60.0
-_ABOUT_US = Implementation(name="pallas", version=version("pallas-mcp-calls"))
+
+
+@cache
+def _about_us() -> Implementation:
+    return Implementation(name="pallas", version=version("pallas-mcp-calls"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Connection:
         http = BoundedClient(transport, target.token)
         self._client = Client(
             hearing(streamable_http_client(target.url, http_client=http, max_sse_event_size=2 * LARGEST_ANSWER)),
-            client_info=_ABOUT_US,
+            client_info=_about_us(),
             elicitation_callback=self._asked,
             message_handler=self._heard,
             cache=None,

@@ -10,9 +10,10 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 from starlette.types import ASGIApp
 
@@ -29,48 +30,73 @@ log = logging.getLogger(__name__)
 _LAST_SECONDS = 1.0
 
 
-class Service(Protocol):
-    """What `build` yields: the HTTP application besides the probes, and how to drain."""
+class Served(Protocol):
+    """What `build` yields: the HTTP application besides the probes, and how to drain. Its tasks are vital ones of the
+    process, and what it needs to be ready are checks of the process's probes."""
 
     @property
     def http(self) -> ASGIApp | None:
         """The ASGI application, or None."""
         ...
 
-    async def drain(self) -> None:
+    def drain(self) -> Coroutine[Any, Any, None]:
         """Accept no new work and finish the work in progress; it is cut off after `drain_seconds`."""
         ...
 
 
-type Build[S: Settings] = Callable[[S, Process], AbstractAsyncContextManager[Service]]
+async def _nothing() -> None:
+    """The HTTP server finishes the requests."""
 
 
-def run[S: Settings](service: str, settings_type: type[S], build: Build[S], *, websockets: bool = False) -> None:
-    """Run `service` until SIGTERM or SIGINT, and exit. Its application gets WebSockets only with `websockets`."""
-    sys.exit(_run(service, settings_type, build, os.environ, websockets=websockets))
+@dataclass(frozen=True)
+class Simple:
+    """A service that has no more to do than to serve, and to drain."""
+
+    http: ASGIApp | None = None
+    drain: Callable[[], Coroutine[Any, Any, None]] = _nothing
 
 
-def _run[S: Settings](
-    service: str, settings_type: type[S], build: Build[S], environ: Mapping[str, str], *, websockets: bool
-) -> int:
+type Build[S: Settings] = Callable[[S, Process], AbstractAsyncContextManager[Served]]
+
+
+@dataclass(frozen=True)
+class Service[S: Settings]:
+    """A service: its name, its settings, and how it is built. Its application gets WebSockets only with `websockets`.
+
+    Nothing happens when its modules are imported. All that a service has begins inside `build`, and ends with it.
+    """
+
+    name: str
+    settings: type[S]
+    build: Build[S]
+    websockets: bool = False
+
+
+def run[S: Settings](service: Service[S], environ: Mapping[str, str] = os.environ) -> NoReturn:
+    """Run a service until SIGTERM or SIGINT, and exit."""
+    sys.exit(_run(service, environ))
+
+
+def _run[S: Settings](service: Service[S], environ: Mapping[str, str]) -> int:
     import uvloop
 
+    name, build = service.name, service.build
     try:
-        settings = settings_type.from_env(environ)
+        settings = service.settings.from_env(environ)
         listener = bind(settings.host, settings.port)
-        instance = settings.instance or f"{service}-{uuid.uuid4().hex[:8]}"
-        configure_logs(service, instance, settings.log_level, settings.log_format)
-        stop_tracing = start_tracing(service, instance, environ, content=settings.trace_content)
+        instance = settings.instance or f"{name}-{uuid.uuid4().hex[:8]}"
+        configure_logs(name, instance, settings.log_level, settings.log_format)
+        stop_tracing = start_tracing(name, instance, environ, content=settings.trace_content)
     except Rejected as error:
-        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - there is no log yet
+        print(f"{name}: {error.message}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
-    process = Process(service, instance, listener.getsockname()[1], Probes(revision=settings.revision))
+    process = Process(name, instance, listener.getsockname()[1], Probes(revision=settings.revision))
 
     async def main() -> int:
-        served: list[Service] = []
+        served: list[Served] = []
         app = with_probes(process.probes, lambda: served[0].http if served else None)
-        bound, drain = settings.max_connections, settings.drain_seconds
-        async with listening(app, listener, drain_seconds=drain, most_connections=bound, websockets=websockets):
+        bound, drain, sockets = settings.max_connections, settings.drain_seconds, service.websockets
+        async with listening(app, listener, drain_seconds=drain, most_connections=bound, websockets=sockets):
             code = await _live(settings, process, build, served)
         if left := await _left():
             log.error("cancelled tasks do not end; the process exits without them", extra={"work": left})
@@ -81,7 +107,7 @@ def _run[S: Settings](
     try:
         return uvloop.run(main())
     except Rejected as error:
-        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - for an operator at a terminal
+        print(f"{name}: {error.message}", file=sys.stderr)  # noqa: T201 - for an operator at a terminal
         return 2
     except PallasError as error:
         log.error("the process cannot continue and ends", extra={"reason": error.message})
@@ -90,7 +116,7 @@ def _run[S: Settings](
         stop_tracing()
 
 
-async def _live[S: Settings](settings: S, process: Process, build: Build[S], served: list[Service]) -> int:
+async def _live[S: Settings](settings: S, process: Process, build: Build[S], served: list[Served]) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -106,7 +132,7 @@ async def _live[S: Settings](settings: S, process: Process, build: Build[S], ser
 
 
 async def _build_and_wait[S: Settings](
-    settings: S, process: Process, build: Build[S], served: list[Service], stop: asyncio.Event
+    settings: S, process: Process, build: Build[S], served: list[Served], stop: asyncio.Event
 ) -> int:
     async with build(settings, process) as service:
         served.append(service)

@@ -5,14 +5,29 @@ invalid value stops the start with an error that names the variable. The error n
 secret.
 """
 
+import logging
 import os
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    IPvAnyNetwork,
+    SecretStr,
+    ValidationError,
+)
 
 from pallas_contracts.errors import Rejected
+from pallas_contracts.keyed import LogKey
+from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
+
+log = logging.getLogger(__name__)
 
 PREFIX = "PALLAS_"
 FILE_SUFFIX = "_FILE"
@@ -93,11 +108,39 @@ class Settings(BrokerSettings):
     stream_replicas: int = Field(1, ge=1, le=5, description="replicas of every stream that this service declares")
 
 
+class ExecutorSettings(Settings):
+    """Settings of a process that executes turns."""
+
+    hold: bool = Field(False, description="take no turns, as after a restore")
+    content_seconds: float = Field(
+        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
+    )
+
+
+class CallerSettings(Settings):
+    """Settings of a service that callers reach, with their bearers."""
+
+    allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")
+    allowed_origins: Names = Field((), description="additional Origin headers to accept")
+    allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
+    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
+        "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
+    )
+
+
 class StoreSettings(Settings):
     """Settings of a process that admits turns."""
 
     store_bytes: int = Field(32 * 1024**3, ge=1024**2, description="what the broker may store (`max_file_store`)")
     team_store_share: float = Field(0.5, gt=0, le=1, description="the part of it that the turns of one team may take")
+
+
+def log_key_of(value: SecretStr | None, without: str) -> LogKey:
+    """The key of `PALLAS_LOG_KEY`, or one of this process alone, of which the log says what happens `without` it."""
+    if value is None:
+        log.info("no PALLAS_LOG_KEY: %s, until it ends", without)
+        return LogKey(secrets.token_hex(32))
+    return LogKey(value.get_secret_value())
 
 
 def variable(field: str) -> str:

@@ -29,7 +29,7 @@ class _Tracer:
     """Makes spans while they are `exported`. Otherwise making none is cheaper than making spans that do nothing."""
 
     def __init__(self) -> None:
-        self._tracer = trace.get_tracer("pallas")
+        self._tracer: trace.Tracer = trace.ProxyTracer("pallas")
         self.exported = False
 
     def start_as_current_span(self, name: str, **options: Any) -> AbstractContextManager[trace.Span]:

@@ -1,7 +1,7 @@
 """`start_agent_task`: gives an agent a task, if it has none."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fleet.handlers.typed_text import check_text
 from fleet.running.finding import FindTask, new_agent, summary_of, with_task
@@ -24,6 +24,8 @@ PATIENCE = 30.0
 """Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""
 
 LONGEST_DESCRIPTION = 262_144
+
+_retry = partial(retry_while_unavailable, what="start a task", deadline=SUBMIT_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ class StartTask:
 
     async def _earlier(self, name: str, turn_id: str) -> tuple[FleetAgent | None, FleetTask | None]:
         """The task of this turn that an earlier attempt has made: the agent has it still, or had it."""
-        entry = await _patiently(lambda: self.stopping.agents.read(name))
+        entry = await _retry(lambda: self.stopping.agents.read(name))
         if entry is None:
             return None, None
-        return entry, await _patiently(lambda: self.stopping.ending.tasks.of_turn(entry, turn_id))
+        return entry, await _retry(lambda: self.stopping.ending.tasks.of_turn(entry, turn_id))
 
     async def _submit(self, turn: Turn, entry: FleetAgent, description: str) -> None:
         """Put the task's turn into its queue, if it is not there."""
@@ -115,7 +117,7 @@ class StartTask:
             return with_task(entry, turn_id, summary_of(description), source)
 
         # If the broker goes away meanwhile, the task may be there or not. Nobody else would begin it.
-        entry = await _patiently(lambda: self.stopping.agents.change(seen.name, taken))
+        entry = await _retry(lambda: self.stopping.agents.change(seen.name, taken))
         assert entry is not None
         if entry.task is not None and entry.task.turn_id == turn_id:
             return entry
@@ -141,7 +143,7 @@ class StartTask:
         now = agents.of(entry.name, entry.workspace_id)
         if now is not None and now.task is not None and now.task.turn_id == task.turn_id:
             task = now.task
-        elif (ended := await _patiently(lambda: self.stopping.ending.tasks.find(entry, task.number))) is not None:
+        elif (ended := await _retry(lambda: self.stopping.ending.tasks.find(entry, task.number))) is not None:
             task = ended
         else:
             raise NotFound(f"Agent '{entry.name}' does not exist any more: it was deleted.", agent_name=entry.name)
@@ -158,10 +160,6 @@ class StartTask:
         entry = self.stopping.agents.with_task(child_id(ref.turn_id, "task"))
         if entry is not None and entry.task is not None and entry.task.status == "pending":
             await self.stopping.stop(entry, "the call that started it has ended")
-
-
-async def _patiently[T](work: Callable[[], Awaitable[T]]) -> T:
-    return await retry_while_unavailable(work, "start a task", deadline=SUBMIT_SECONDS)
 
 
 def _has_a_task(task: FleetTask) -> Conflict:

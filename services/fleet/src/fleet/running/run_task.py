@@ -7,8 +7,9 @@ nothing: whoever ends its turn calls `StopTask.ended` first.
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fleet.coder.client import Coder
@@ -37,6 +38,9 @@ _TELL_SECONDS = 0.25
 _MOST_LINES = 20
 """Lines that are reported of those that come in this time."""
 
+_retry = partial(retry_while_unavailable, what="record what a task does", deadline=None)
+"""A broker that is away ends no task: its agent goes on."""
+
 
 @dataclass(frozen=True)
 class TaskRuntime:
@@ -53,14 +57,14 @@ class TaskRuntime:
         given = RunTask.model_validate(turn.arguments)
         steps = Steps(turn, emit)
         try:
-            entry = await _patiently(lambda: self.agents.read(given.agent))
+            entry = await _retry(lambda: self.agents.read(given.agent))
             task = await self._task(entry, turn.turn_id) if entry is not None else None
             if task is None:
                 return Failed("cancelled", "The task was given up before it began.")
             if task.status in FINAL:  # an attempt that was lost then has ended it
                 return Completed(_result(task, ""))
             end, last = await self._run(turn, given, steps, emit)
-            ended = await _patiently(lambda: self.ending.end(given.agent, turn.turn_id, end))
+            ended = await _retry(lambda: self.ending.end(given.agent, turn.turn_id, end))
         except JournalUnusable as error:
             return Failed("worker_lost", f"The task cannot go on where it stopped: {error.reason}.")
         return Completed(_result(ended or task, last))
@@ -71,9 +75,9 @@ class TaskRuntime:
 
     async def _task(self, entry: FleetAgent, turn_id: str) -> FleetTask | None:
         """The task of a turn; one that has ended is in the history then."""
-        task = await _patiently(lambda: self.ending.tasks.of_turn(entry, turn_id))
+        task = await _retry(lambda: self.ending.tasks.of_turn(entry, turn_id))
         if task is not None and task.status in FINAL and entry.task == task:
-            await _patiently(lambda: self.ending.release(entry))
+            await _retry(lambda: self.ending.release(entry))
         return task
 
     async def _run(self, turn: Turn, given: RunTask, steps: Steps, emit: Emitter) -> tuple[End, str]:
@@ -134,7 +138,7 @@ class TaskRuntime:
             task = entry.task.model_copy(update={"status": "running", "started_at": utc_now(), "message": message})
             return entry.model_copy(update={"task": task})
 
-        await _patiently(lambda: self.agents.change(name, began))
+        await _retry(lambda: self.agents.change(name, began))
 
 
 class _Teller:
@@ -165,11 +169,6 @@ class _Teller:
             self._told += 1
             message = line(f"{self._name}: {self._waiting.popleft()}")
             self._emit.emit(Progress(progress=self._told, message=message))
-
-
-async def _patiently[T](work: Callable[[], Awaitable[T]]) -> T:
-    """A broker that is away ends no task: its agent goes on."""
-    return await retry_while_unavailable(work, "record what a task does", deadline=None)
 
 
 def _result(task: FleetTask, last: str) -> Result:

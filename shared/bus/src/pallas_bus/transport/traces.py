@@ -7,7 +7,7 @@ from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext
 
-tracer = trace.get_tracer("pallas")
+tracer: trace.Tracer = trace.ProxyTracer("pallas")
 """Makes the spans of questions and answers."""
 
 _HEADERS = frozenset({"traceparent", "baggage"})

@@ -4,16 +4,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pallas_runtime.settings import Folders, Settings
+from pallas_runtime.settings import ExecutorSettings, Folders
 
 
-class WorkerSettings(Settings):
+class WorkerSettings(ExecutorSettings):
     """Settings of a worker."""
 
     teams: Folders = Field((), description="team folders to host, separated as in PATH")
     prices: Path | None = Field(None, description="file with the prices of models; none: no model has a price")
     slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
-    hold: bool = Field(False, description="take no turns, as after a restore")
-    content_seconds: float = Field(
-        900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
-    )

@@ -3,12 +3,11 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.leaders import Leaders, watch_leaders
-from pallas_bus.transport.streams import declare
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import TURN_LOG, WORKER
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_executor.service import connect_service
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_executor.teams.metrics import make_metrics
@@ -34,24 +33,10 @@ async def work_for_teams(
         Rejected: the price table has faults.
     """
     prices = load_prices(settings.prices) if settings.prices is not None else NO_PRICES
-    access = Access.of(settings)
-    async with (
-        connect_when_possible(access, WORKER, instance=process.instance) as bus,
-        process.uses(bus),
-    ):
-        used = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
-        await declare(bus, *used, replicas=settings.stream_replicas)
+    async with connect_service(settings, process, WORKER) as bus:
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
-        async with execute_turns(
-            bus,
-            access,
-            process,
-            metrics.executor,
-            slots=settings.slots,
-            content_seconds=settings.content_seconds,
-            hold=settings.hold,
-        ) as executor:
+        async with execute_turns(bus, settings, process, metrics.executor, slots=settings.slots) as executor:
 
             async def make_watched(folder: TeamFolder) -> HostedTeam:
                 return await make(folder, watching)

@@ -32,8 +32,8 @@ from pallas_calls.replay_choice import Choice
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
 from pallas_calls.resume_turn import resume_turn
-from pallas_cli.agents.view import retire_team
-from pallas_cli.turns.replay_run import ReplayRun
+from pallas_cli.commands.agents import retire_team
+from pallas_cli.turns.replays import ReplayRun
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import (
     AGENTS,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pallas_cli.chat.lines import LARGEST_IMAGE, Command, parse_line, read_image
-from pallas_cli.chat.showing import show_answer
+from pallas_cli.chat.loop import LARGEST_IMAGE, Command, parse_line, read_image, show_answer
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer
 

@@ -8,8 +8,8 @@ from pallas_bus.turnlog.content.sealed import open_key, seal_key, seal_key_of
 from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import caller_of
 from pallas_cli.keep_key import find_keep_key, keep_key_if_any, kept_seal_key
+from pallas_cli.moments import rate_of
 from pallas_cli.operators import OPERATOR
-from pallas_cli.rates import rate_of
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import Principal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_cli.plain_table import print_table
+from pallas_cli.plain_text import print_table
 
 
 def test_markup_in_a_name_is_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:

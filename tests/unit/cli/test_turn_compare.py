@@ -2,7 +2,7 @@
 
 from tests.unit.cli.test_turn_timeline import NESTED, a_turn
 
-from pallas_cli.turns.compare import lines_side_by_side
+from pallas_cli.turns.show import lines_side_by_side
 from pallas_contracts.turns import Result
 
 

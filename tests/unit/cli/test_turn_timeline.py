@@ -11,7 +11,7 @@ from pallas_bus.history.contents import content_of
 from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_bus.history.wording import text_of
-from pallas_cli.turns.timeline import lines_of
+from pallas_cli.turns.show import timeline_lines as lines_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,

@@ -3,7 +3,8 @@
 from tests.unit.cli.test_turn_timeline import NESTED, a_turn, done, model, step, tool
 
 from pallas_bus.history.turns import TurnHistory
-from pallas_cli.turns.tree import Node, lines_of, tree_of
+from pallas_cli.turns.show import Node, tree_of
+from pallas_cli.turns.show import tree_lines as lines_of
 from pallas_contracts.turns import AnyEvent, ToolFailed
 
 BAR = 33

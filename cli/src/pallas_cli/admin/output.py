@@ -8,8 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from pallas_cli.admin.api import Row
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import plain_line, print_plain, print_table
 
 type Columns = dict[str, Callable[[Row], str]]
 """Makes the cell of each column from a row, by the column's header."""

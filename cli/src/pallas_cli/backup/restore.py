@@ -18,11 +18,9 @@ from pallas_bus.transport.snapshots import CHUNK, StreamState, delete_stream, st
 from pallas_bus.transport.snapshots import restore as restore_stream
 from pallas_bus.transport.streams import bucket_config, make_stream, stream_name
 from pallas_cli.backup import databases
-from pallas_cli.backup.create import Say
-from pallas_cli.backup.manifest import Manifest, Part, path_of
+from pallas_cli.backup.create import Say, sealed_of
 from pallas_cli.backup.sealing import chunks_of, unseal
-from pallas_cli.backup.store import Store
-from pallas_cli.backup.verify import sealed_of
+from pallas_cli.backup.store import Manifest, Part, Store, path_of
 from pallas_cli.refused import Refused
 from pallas_contracts.backups import Hold, ShardEnds
 from pallas_contracts.catalog import (

@@ -34,7 +34,7 @@ def costs(
     as_json: AsJson = False,
 ) -> None:
     """Print tokens and costs of models, added up from the log. Lost attempts and sub-agents are included."""
-    from pallas_cli.costs.report import show_costs
+    from pallas_cli.costs import show_costs
 
     wanted = {"by": by, "since": since, "until": until, "team": team, "caller": caller}
     run_on(nats, data, partial(show_costs, **wanted, prices=prices, as_json=as_json), doing="reading the log")

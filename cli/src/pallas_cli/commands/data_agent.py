@@ -1,19 +1,20 @@
 """`pallas data-agent`: host data agents that are written in Python."""
 
+import logging
+import sys
 from typing import Annotated
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.data_agents.load import load_agents
 from pallas_cli.kept_addresses import find_address, help_of
+from pallas_cli.kept_secrets import find_token
 from pallas_cli.options import Token
+from pallas_cli.refused import Refused
+from pallas_data_agent import run_agents
 
-app = typer.Typer(no_args_is_help=True, help="Data agents that are written in Python.")
-
-
-@app.callback()
-def about() -> None:
-    """Data agents that are written in Python."""
+app = typer.Typer()
 
 
 @app.command()
@@ -36,14 +37,6 @@ def run(
 
     Limits of time and memory are enforced. Exit code 2 if the pool refuses the token or a registration.
     """
-    import logging
-    import sys
-
-    from pallas_cli.data_agents.load import load_agents
-    from pallas_cli.kept_secrets import find_token
-    from pallas_cli.refused import Refused
-    from pallas_data_agent import run_agents
-
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("pallas_data_agent").setLevel(logging.INFO)
     pool, bearer, agents = find_address(url, data, "data_pool"), find_token(token), load_agents(agent)

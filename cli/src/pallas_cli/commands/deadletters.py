@@ -8,10 +8,13 @@ import typer
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
 from pallas_cli.confirming import Yes, confirm
+from pallas_cli.deadletters import delete_letter, retry_every_letter, retry_one_letter, show_letter, show_letters
+from pallas_cli.keep_key import keep_key_if_any
 from pallas_cli.moments import is_moment
 from pallas_cli.paging import After, Limit, Page
+from pallas_cli.refused import WrongUsage
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
+app = typer.Typer()
 
 Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
@@ -36,8 +39,6 @@ def list_letters(
     as_json: AsJson = False,
 ) -> None:
     """List dead letters: turn, reason, time, original kept or not."""
-    from pallas_cli.deadletters.view import show_letters
-
     run_on(
         nats, data, partial(show_letters, team=team, agent=agent, since=since, page=Page(limit, after), as_json=as_json)
     )
@@ -54,8 +55,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter."""
-    from pallas_cli.deadletters.view import show_letter
-
     run_on(nats, data, partial(show_letter, name=letter, content=content, as_json=as_json))
 
 
@@ -73,10 +72,6 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Submit the original as a new turn; remove the dead letter. Exit code 1 if a retry failed."""
-    from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
-    from pallas_cli.keep_key import keep_key_if_any
-    from pallas_cli.refused import WrongUsage
-
     if every == (letter is not None):
         raise WrongUsage("name one LETTER, or pass --all")
     options = {"as_json": as_json, "key": keep_key_if_any(data)}
@@ -91,7 +86,5 @@ def delete(
     letter: Letter, yes: Yes = False, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Delete a dead letter and its original message permanently."""
-    from pallas_cli.deadletters.view import delete_letter
-
     confirm(f"dead letter {letter} and its original message are deleted", yes=yes, as_json=as_json)
     run_on(nats, data, partial(delete_letter, name=letter, as_json=as_json))

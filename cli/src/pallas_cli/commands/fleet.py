@@ -16,7 +16,7 @@ from pallas_cli.paging import After, Limit, Page
 if TYPE_CHECKING:
     from pallas_cli.fleet.calls import FleetCalls
 
-app = typer.Typer(no_args_is_help=True, help="Coding agents in workspaces of Coder, and their tasks.")
+app = typer.Typer()
 
 Name = Annotated[str, typer.Argument(metavar="AGENT", help="Name of the coding agent, in any case.")]
 

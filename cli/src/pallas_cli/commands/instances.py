@@ -11,7 +11,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(no_args_is_help=True, help="Instances of Pallas at the console: agents, JWTs of teams.")
+app = typer.Typer()
 
 TokenFile = Annotated[
     Path | None,

@@ -10,7 +10,7 @@ from pallas_cli.admin.run import LifecycleUrl, listed, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
 
-app = typer.Typer(no_args_is_help=True, help="Signing keys of team JWTs and per-turn JWTs.")
+app = typer.Typer()
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key (`kid`), as `list` shows it.")]
 

@@ -12,7 +12,7 @@ from pallas_cli.confirming import Yes, confirm
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(no_args_is_help=True, help="Libraries, their members and their documents.")
+app = typer.Typer()
 
 SEARCH_HELP = help_of("Address of library-search.", "library_search")
 
@@ -174,8 +174,7 @@ def ingest(
     import asyncio
 
     from pallas_cli.kept_secrets import find_admin_password
-    from pallas_cli.libraries.files import find_files
-    from pallas_cli.libraries.ingest import Target, ingest_files
+    from pallas_cli.libraries import Target, find_files, ingest_files
 
     target = Target(find_address(url, data, "library_search"), find_admin_password(data), library, collection)
     found = find_files(paths)

@@ -13,7 +13,7 @@ from pallas_cli.paging import After, Limit, Page
 if TYPE_CHECKING:
     from pallas_cli.pipelines.api import PipelinesApi
 
-app = typer.Typer(no_args_is_help=True, help="Pipelines: programs that call tools of agents.")
+app = typer.Typer()
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="File with a program, or - for standard input.")]
 Ref = Annotated[str, typer.Argument(metavar="REF", help="Name of a stored pipeline, or sha256: and its hash.")]

@@ -10,7 +10,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(no_args_is_help=True, help="Sessions of browsers at the console.")
+app = typer.Typer()
 
 
 @app.command("list")

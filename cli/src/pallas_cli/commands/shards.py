@@ -10,12 +10,7 @@ from pallas_cli.completing import complete_team
 from pallas_cli.confirming import Yes
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(no_args_is_help=True, help="In which shard of the log each team is.")
-
-
-@app.callback()
-def about() -> None:
-    """In which shard of the log each team is."""
+app = typer.Typer()
 
 
 @app.command("list")

@@ -11,7 +11,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.completing import complete_registered_team
 from pallas_cli.confirming import Yes, confirm
 
-app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWTs and their workspaces.")
+app = typer.Typer()
 
 Team = Annotated[
     str,

@@ -1,32 +1,57 @@
 """`pallas turns`: turns, read from the turn log."""
 
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pallas_bus.transport.connection import Bus
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
-from pallas_cli.commands.turn_options import (
-    Agent,
-    Caller,
-    Conversation,
-    Ended,
-    Since,
-    Task,
-    Team,
-    TurnName,
-    TurnNames,
-    Until,
-)
-from pallas_cli.commands.turns_replay import replay
-from pallas_cli.completing import complete_turn
+from pallas_cli.completing import complete_team, complete_turn
 from pallas_cli.confirming import Yes, confirm
-from pallas_cli.moments import is_moment
+from pallas_cli.keep_key import keep_key_if_any, kept_seal_key
+from pallas_cli.moments import is_moment, rate_of
 from pallas_cli.paging import After
 from pallas_cli.plain_text import print_plain
+from pallas_cli.refused import WrongUsage
+from pallas_cli.turns import reconcile as work
+from pallas_cli.turns.ending import cancel as cancel_turn
+from pallas_cli.turns.ending import cancel_many, forget_many, hash_of
+from pallas_cli.turns.ending import forget as forget_turns
+from pallas_cli.turns.listing import check_model, filter_of, selection_of, show_turns
+from pallas_cli.turns.replay import Unconfirmed, replay_turn
+from pallas_cli.turns.replays import Wish, replay_many
+from pallas_cli.turns.show import show_turn, trace_turn
+from pallas_cli.turns.tail import tail as follow
 
-app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
+Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
+Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
+Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
+Conversation = Annotated[
+    str | None, typer.Option(help="Only this conversation. The id is the caller's `conversation_id`.")
+]
+Task = Annotated[str | None, typer.Option(help="Only this task. The id is the caller's `task_id`.")]
+Until = Annotated[
+    str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.", callback=is_moment)
+]
+TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.", autocompletion=complete_turn)]
+TurnNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TURN", help="Ids of turns, instead of options.", autocompletion=complete_turn),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time. Default: all.",
+        callback=is_moment,
+    ),
+]
+Ended = Annotated[str | None, typer.Option(help="Only this state: completed, failed, cancelled or input_required.")]
+
+app = typer.Typer()
 
 
 @app.command("list")
@@ -54,8 +79,6 @@ def list_turns(
     as_json: AsJson = False,
 ) -> None:
     """List turns: those that wait or run, and those of the period."""
-    from pallas_cli.turns.listing import filter_of, show_turns
-
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
     run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, after=after, as_json=as_json))
@@ -72,8 +95,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the timeline of one turn, with the duration of each step."""
-    from pallas_cli.turns.show import show_turn
-
     run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
 
 
@@ -83,8 +104,6 @@ def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_js
 
     The steps are its wait in the queue, its attempts, and the calls of agents, models and tools.
     """
-    from pallas_cli.turns.tree import trace_turn
-
     run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
 
 
@@ -105,10 +124,6 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancel turns that wait or run. One TURN, several, or all that match the options, after a confirmation."""
-    from pallas_cli.turns.cancel import cancel as cancel_turn
-    from pallas_cli.turns.many import cancel_many
-    from pallas_cli.turns.selection import selection_of
-
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     selection = selection_of(turns or (), given | {"since": since, "until": until}, data=data)
     if len(selection.ids) == 1:
@@ -140,11 +155,6 @@ def forget(
 
     Exit code 1 if one of them still waits or runs: its content is not erased.
     """
-    from pallas_cli.turns.forget import forget as forget_turns
-    from pallas_cli.turns.forget import hash_of
-    from pallas_cli.turns.many import forget_many
-    from pallas_cli.turns.selection import selection_of
-
     others = {"team": team, "agent": agent, "caller": caller, "state": state, "task": task}
     others |= {"since": since, "until": until}
     names = [*(turns or ()), *([turn] if turn is not None else [])]
@@ -178,22 +188,14 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print the events of turns live, until Ctrl-C or --until. With --json, print one document a line."""
-    from pallas_cli.turns.listing import filter_of
-    from pallas_cli.turns.tail import tail as follow
-
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
     run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json), doing=None)
 
 
-app.command()(replay)
-
-
 @app.command("keep-key")
 def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Print the public key that seals requests of failed turns. Makes the pair of keys unless it exists."""
-    from pallas_cli.keep_key import kept_seal_key
-
     public = kept_seal_key(data)
     print_plain(json.dumps({"public_key": public}) if as_json else public)
 
@@ -224,9 +226,6 @@ def reconcile(
 
     Until then no turn is executed. Each decision is stored in the log.
     """
-    from pallas_cli.refused import WrongUsage
-    from pallas_cli.turns import reconcile as work
-
     words: dict[str, work.Word] = {each: each for each in work.WORDS}
     word = words.get(decide or "")
     if decide is not None and word is None:
@@ -244,3 +243,78 @@ def reconcile(
         run_on(nats, data, partial(work.release, by=by, as_json=as_json))
     elif word is None:
         run_on(nats, data, partial(work.show, as_json=as_json))
+
+
+@app.command()
+def replay(
+    turns: TurnNames = None,
+    since: Since = None,
+    until: Until = None,
+    team: Team = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Only agents of this name. With one TURN: send the request to this agent of its team instead."
+        ),
+    ] = None,
+    caller: Caller = None,
+    state: Annotated[
+        str | None,
+        typer.Option(help="Only this state: failed, completed, cancelled or input_required.", show_default="failed"),
+    ] = None,
+    conversation: Conversation = None,
+    task: Task = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="REF", help="Use this model (`offline` or PROVIDER.NAME) instead.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Print both answers and timelines side by side. For one TURN.")
+    ] = False,
+    rate: Annotated[
+        str | None, typer.Option(help="How fast many turns are queued: 5/s, 90/m.", show_default="10/s")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Queue the turns, and do not wait for their ends.")] = False,
+    yes: Yes = False,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Execute ended turns again as new turns. One TURN, several, or all that match the options.
+
+    One TURN is followed, and Ctrl-C cancels the new turn. Many are executed again once each, however often the command
+    is run. Exit code 1 if a new turn does not complete.
+    """
+    single = turns is not None and len(turns) == 1 and not detach and rate is None
+    given = {"team": team, "caller": caller, "state": state, "conversation": conversation, "task": task}
+    given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
+    selection = selection_of(turns or (), given, data=data)
+    check_model(model)
+    on = partial(run_on, nats, data, doing=None)
+    if single:
+        _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
+    elif compare:
+        raise WrongUsage("--compare is for one turn")
+    else:
+        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
+        on(partial(replay_many, selection=selection, wish=wish))
+
+
+def _replay_one(
+    on: Callable[[Callable[[Bus], Awaitable[None]]], None],
+    turn: str,
+    agent: str | None,
+    model: str | None,
+    *,
+    compare: bool,
+    yes: bool,
+    data: Path,
+    as_json: bool,
+) -> None:
+
+    key = keep_key_if_any(data)
+    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json, key=key)
+    try:
+        on(partial(again, confirmed=yes))
+    except Unconfirmed as question:
+        confirm("its side effects may be repeated", yes=False, as_json=as_json, after=question.lines)
+        on(partial(again, confirmed=True))

@@ -9,7 +9,7 @@ import typer
 from pallas_cli.admin.run import LifecycleUrl, listed, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
-app = typer.Typer(no_args_is_help=True, help="Users, the owners of opaque tokens.")
+app = typer.Typer()
 
 User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 

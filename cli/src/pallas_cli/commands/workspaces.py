@@ -10,7 +10,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.confirming import Yes, confirm
 from pallas_cli.paging import After, Limit, Page
 
-app = typer.Typer(no_args_is_help=True, help="Workspaces of the console, and the teams attached to them.")
+app = typer.Typer()
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id of the workspace, or its name.")]
 Instances = Annotated[list[str], typer.Argument(metavar="INSTANCE", help="Ids of instances, or their names.")]

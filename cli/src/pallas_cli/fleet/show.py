@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from pallas_cli.fleet.calls import Document
 from pallas_cli.paging import Page
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import plain_line, print_plain, print_table
 
 
 def show_agents(answer: Document, page: Page, *, as_json: bool) -> None:

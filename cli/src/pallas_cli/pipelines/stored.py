@@ -5,8 +5,7 @@ from pathlib import Path
 from pallas_cli.paging import WHOLE, Page, say_more
 from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
 from pallas_cli.pipelines.programs import print_json, print_signature
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import plain_line, print_plain, print_table
 from pallas_cli.refused import Refused
 
 _HASH = 12

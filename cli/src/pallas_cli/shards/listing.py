@@ -8,8 +8,7 @@ from pallas_bus.transport.kv import snapshot
 from pallas_bus.turnlog.logs import count_in_shards
 from pallas_bus.turnlog.places import place_now
 from pallas_cli.paging import Page
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import WrongUsage
 from pallas_contracts.catalog import AGENTS, SHARDS, TURN_REQUESTED
 from pallas_contracts.ids import is_token

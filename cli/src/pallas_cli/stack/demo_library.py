@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pallas_cli.libraries.files import find_files
+from pallas_cli.libraries import find_files
 from pallas_cli.refused import Refused
 from pallas_cli.stack.asking import SECONDS, ask, client
 from pallas_cli.stack.demo_instance import WORKSPACE, DemoInstance
@@ -78,7 +78,7 @@ async def _ensure(demo: DemoTeam, operator: Operator, admin: "AsyncClient", inst
 
 
 async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
-    from pallas_cli.libraries.ingest import Target, upload
+    from pallas_cli.libraries import Target, upload
 
     target = Target(operator.library_search_url, operator.admin_password, LIBRARY, "default")
     for left in range(_TRIES, 0, -1):

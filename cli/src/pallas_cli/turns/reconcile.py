@@ -10,8 +10,7 @@ from pallas_bus.history.unsettled import Unsettled, find_unsettled
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import get_entry, put
 from pallas_bus.turnlog.decide import decide
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.backups import Hold, TurnDecided
 from pallas_contracts.bounds import line

@@ -1,16 +1,117 @@
-"""Replays of many turns under way: follows them to their ends, and reports how far they are."""
+"""Executes many turns again: shows what it would do, queues them at a rate, and follows them to their ends."""
 
 import asyncio
+import json
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+import typer
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import stored_outcomes
+from pallas_calls.pace import Pace
+from pallas_calls.replay_choice import Choice, Reason, choose_replays
 from pallas_calls.replay_many import ManyReplays
+from pallas_calls.replay_requests import ReplayRequests
+from pallas_cli.confirming import confirm
+from pallas_cli.keep_key import find_keep_key
+from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.counts import counts_text, turns_text
+from pallas_cli.turns.listing import ENDED, Selection, counts_text, select, turns_text, whose_lines
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import TurnOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to replay: `rate` turns a second, with `model` instead of the agents' own if given.
+
+    With `detach`, the command does not wait for the ends. `data` is the data folder, which may have the key of sealed
+    requests.
+    """
+
+    rate: float
+    model: str | None
+    detach: bool
+    confirmed: bool
+    as_json: bool
+    data: Path
+
+
+async def replay_many(bus: Bus, selection: Selection, wish: Wish) -> None:
+    """Execute the selected turns again, each once. They can be interrupted and the command repeated.
+
+    Raises:
+        Refused: the selection is invalid, not confirmed, or needs a key that is missing.
+        Exit: with code 1, if a turn could not be queued, or a new turn did not complete.
+    """
+    turns = await select(bus, _failed_by_default(selection), ENDED)
+    choice = await choose_replays(bus, turns, model=wish.model, operator=OPERATOR)
+    confirmed = wish.confirmed or not choice.turns
+    confirm("these turns are executed again", yes=confirmed, as_json=wish.as_json, after=preview_of(choice, wish.rate))
+    key = find_keep_key(wish.data) if any(turn.turn_id in choice.sealed for turn in choice.turns) else None
+    many = ManyReplays(bus, choice, Pace(wish.rate), ReplayRequests(bus, OPERATOR, wish.model, key))
+    run = ReplayRun(bus, many, len(choice.turns))
+    many.waits = run.waits
+    try:
+        await run.to_the_end(detach=wish.detach)
+    except (asyncio.CancelledError, Unavailable):
+        run.say(f"stopped: {run.progress}. What is queued goes on; the same command queues the rest.")
+        raise
+    if wish.as_json:
+        print(json.dumps(facts_of(choice) | run.document(), indent=2))
+    else:
+        print_plain(run.summary)
+    if many.refused or run.failed:
+        raise typer.Exit(1)
+
+
+def _failed_by_default(selection: Selection) -> Selection:
+    """A filter that names no state is about failed turns."""
+    wanted = selection.wanted
+    return selection if wanted.state is not None else replace(selection, wanted=replace(wanted, state="failed"))
+
+
+_REASONS: Mapping[Reason, str] = {
+    "replayed": "replayed already",
+    "not_ended": "not ended yet",
+    "child": "made by another turn, whose replay makes it again",
+    "unknown_agent": "their agent no longer exists, or cannot be used",
+    "unknown_model": "their agent has no model to replace",
+    "not_allowed": "their caller may no longer use the agent",
+    "content_expired": "their request has expired",
+}
+
+
+def preview_of(choice: Choice, rate: float) -> list[str]:
+    """The lines: how many turns can be executed again, of which agents, for whom, and why others cannot."""
+    turns, count = choice.turns, len(choice.turns)
+    lines = [f"{turns_text(count)} to execute again{f', queued in {count / rate:.0f} s or more' if count else ''}"]
+    lines += whose_lines(turns)
+    if choice.effects:
+        lines.append(f"  {len(choice.effects)} called tools that are not marked as safe, and call them again")
+    if sealed := sum(turn.turn_id in choice.sealed for turn in turns):
+        lines.append(f"  {sealed} requests are sealed")
+    for reason, left in choice.left_out.items():
+        lines.append(f"  left out, {_REASONS[reason]}: {len(left)}{_states(choice) if reason == 'replayed' else ''}")
+    return lines
+
+
+def _states(choice: Choice) -> str:
+    return f" ({counts_text(turn.state for turn in choice.replays.values())})"
+
+
+def facts_of(choice: Choice) -> dict[str, Any]:
+    """The same as plain values: numbers of turns."""
+    return {
+        "chosen": len(choice.turns),
+        "effects": len(choice.effects),
+        "left_out": {reason: len(left) for reason, left in choice.left_out.items()},
+    }
+
 
 _LOOK = 0.5
 """Seconds between two reads of the ends. One request covers a thousand turns."""

@@ -1,4 +1,4 @@
-"""Prints what models have cost, from the log."""
+"""What models have cost, from the log."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,8 +10,7 @@ from typing import Any
 from pallas_bus.history.spending import read_calls, spending_of
 from pallas_bus.transport.connection import Bus
 from pallas_cli.moments import since_words, span_of
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents

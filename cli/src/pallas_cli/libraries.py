@@ -1,22 +1,71 @@
-"""Uploads files to library-search, a few at a time, and reports the result of each.
-
-library-search parses and chunks them. Results go to standard output, progress to standard error.
-"""
+"""x"""
 
 import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 
-from pallas_cli.libraries.files import FoundFiles
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused, not_reached
+from pallas_cli.refused import Refused, WrongUsage, not_reached
+
+ENDINGS = (".md", ".markdown", ".txt", ".text", ".pdf")
+"""Endings of files that library-search can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Documents by their path in the collection, and the names of skipped files."""
+
+    documents: dict[str, Path]
+    skipped: tuple[str, ...]
+
+
+def find_files(paths: Iterable[Path]) -> FoundFiles:
+    """Find all documents.
+
+    Raises:
+        Refused: a path does not exist or is no document, or two files have one path in the collection; one line each.
+    """
+    documents: dict[str, Path] = {}
+    skipped: list[str] = []
+    faults: list[str] = []
+    for path in paths:
+        if not path.exists():
+            faults.append(f"{path}: does not exist")
+        elif path.is_file() and not _is_document(path):
+            faults.append(f"{path}: unsupported file type; supported are {', '.join(ENDINGS)}")
+        for name, file in _below(path):
+            if not _is_document(file) or not file.resolve().is_relative_to(path.resolve()):
+                skipped.append(name)
+            elif documents.setdefault(name, file).resolve() != file.resolve():
+                faults.append(f"{file} and {documents[name]} would both get the path {name!r}")
+    if faults:
+        raise WrongUsage(*faults)
+    if not documents:
+        raise WrongUsage("no documents found; supported files end in " + ", ".join(ENDINGS))
+    return FoundFiles(documents, tuple(skipped))
+
+
+def _is_document(path: Path) -> bool:
+    return path.suffix.lower() in ENDINGS
+
+
+def _below(path: Path) -> Iterator[tuple[str, Path]]:
+    """Every file below a folder in order, with its relative path; or the file itself, with its name."""
+    if path.is_file():
+        yield path.name, path
+        return
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            yield name.as_posix(), file
+
 
 AT_ONCE = 4
 TRIES = 4

@@ -14,10 +14,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_executor": (("",), ("functions",), ("teams",)),
     "pallas_cli": (
         ("",),
-        ("admin", "agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),
-        ("fleet", "k8s", "libraries", "processes", "starting", "turns", "workspaces"),
+        ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),
+        ("fleet", "k8s", "libraries", "processes", "starting", "turns"),
         ("embedded",),
-        ("stack", "completing"),
+        ("stack", "completing", "rest"),
         ("backup", "doctor"),
         ("commands",),
         ("main", "reference"),

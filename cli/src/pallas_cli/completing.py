@@ -95,10 +95,10 @@ def _turns(ctx: typer.Context, data: Path) -> list[str]:
 
 
 def _registered_teams(ctx: typer.Context, data: Path) -> list[str]:
-    from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
+    from pallas_cli.rest.client import api_at
 
-    with admin_api(_address(ctx, data, "team_lifecycle", "url"), find_admin_password(data)) as api:
+    with api_at(_address(ctx, data, "team_lifecycle", "url"), find_admin_password(data)) as api:
         api.http.timeout = SECONDS
         return [row["id"] for row in api.rows("teams")]
 

@@ -32,6 +32,12 @@ GROUPS: Mapping[str, str] = {
 }
 """The groups of commands, in the order of the help. `app` of the module of that name in `commands` has each."""
 
+_TABLES: Mapping[str, str] = {
+    **dict[str, str].fromkeys(("users", "tokens", "teams", "keys"), "lifecycle"),
+    **dict[str, str].fromkeys(("workspaces", "instances", "sessions"), "console"),
+}
+"""The module in `rest` with the table of a group, in place of a module of its own."""
+
 
 class Group(TyperGroup):
     """A group, whose module is imported when one of its commands is wanted."""
@@ -51,7 +57,11 @@ class Group(TyperGroup):
 
     def _load(self) -> None:
         if not self.commands:
-            app: typer.Typer = import_module(f"pallas_cli.commands.{(self.name or '').replace('-', '_')}").app
+            name = (self.name or "").replace("-", "_")
+            table = _TABLES.get(name)
+            path, key = (f"rest.{table}", name.upper()) if table is not None else (f"commands.{name}", "app")
+            found: Any = getattr(import_module(f"pallas_cli.{path}"), key)
+            app: typer.Typer = found.app if table is not None else found
             app.rich_markup_mode = None
             self.commands.update(typer.main.get_group(app).commands)
 

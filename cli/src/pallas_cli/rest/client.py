@@ -1,10 +1,10 @@
-"""A client of the admin API of team-lifecycle, and of others with the same account and the same form of errors.
+"""A client of the REST APIs of team-lifecycle and the console: one account and one form of errors.
 
-Errors become readable lines, without secrets.
+Errors become readable lines, without secrets. Nothing is asked twice: whether a change was made may not be known.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from pallas_cli.paging import WHOLE, Page, say_more
+from pallas_cli.plain_text import plain_line
 from pallas_cli.refused import NotReachable, Refused, not_reached, not_there
 
 SECONDS = 30.0
@@ -25,8 +26,8 @@ type Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class AdminApi:
-    """The API of the `service` at `url`, made by `admin_api`. Paths are given as segments."""
+class Api:
+    """The API of the `service` at `url`, made by `api_at`. Paths are given as segments."""
 
     http: httpx.Client
     url: str
@@ -87,9 +88,7 @@ class AdminApi:
 
 
 @contextmanager
-def admin_api(
-    url: str, password: str, *, service: str = "team-lifecycle", root: str = "admin/api"
-) -> Generator[AdminApi]:
+def api_at(url: str, password: str, *, service: str = "team-lifecycle", root: str = "admin/api") -> Generator[Api]:
     """The API of the `service` at `url`, below the path `root`.
 
     Raises:
@@ -103,7 +102,37 @@ def admin_api(
     except httpx.InvalidURL as error:
         raise _not_reached(service, url, error) from error
     with http:
-        yield AdminApi(http, url.rstrip("/"), service)
+        yield Api(http, url.rstrip("/"), service)
+
+
+MOST_NAMED = 20
+"""How many names an error lists."""
+
+
+def find_row(rows: Sequence[Row], given: str, what: str) -> Row:
+    """By the id, else by the name; upper and lower case count only where several names differ in nothing else.
+
+    Raises:
+        Refused: there is none, or several have this name.
+    """
+    folded = given.casefold()
+    found = (
+        [row for row in rows if row["id"] == given]
+        or [row for row in rows if row["name"] == given]
+        or [row for row in rows if folded in (row["id"].casefold(), row["name"].casefold())]
+    )
+    if not found:
+        raise Refused(f"no {what} has the id or name {plain_line(given)!r}{_those_there(rows)}", word="not_found")
+    if len(found) > 1:
+        ids = ", ".join(row["id"] for row in found)
+        raise Refused(f"several {what}s have the name {plain_line(given)!r}: {ids}")
+    return found[0]
+
+
+def _those_there(rows: Sequence[Row]) -> str:
+    names = sorted((plain_line(row["name"]) for row in rows), key=str.casefold)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"; there are: {', '.join(names[:MOST_NAMED])}{more}" if names else ""
 
 
 def _path(parts: tuple[str, ...]) -> str:

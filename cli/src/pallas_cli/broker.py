@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pallas_runtime.settings import BrokerSettings
 
 NatsUrl = Annotated[
-    str | None,
-    typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats")),
+    str | None, typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats"))
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -119,10 +119,7 @@ class Restoring:
     async def _hold(self) -> Hold:
         await make_stream(self.bus, stream_name(HOLDS), bucket_config(HOLDS, self.replicas))
         hold = Hold(
-            backup=self.manifest.id,
-            taken_at=self.manifest.began_at,
-            restored_at=datetime.now(UTC),
-            restored_by=self.by,
+            backup=self.manifest.id, taken_at=self.manifest.began_at, restored_at=datetime.now(UTC), restored_by=self.by
         )
         _, position = await get_entry(self.bus, HOLDS, hold=RESTORE_HOLD)
         await put(self.bus, HOLDS, hold, after=position, hold=RESTORE_HOLD)

@@ -72,11 +72,7 @@ def explain(
 
 @app.command("list")
 def list_agents(
-    limit: Limit = None,
-    after: After = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
+    limit: Limit = None, after: After = None, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """List the agents of the running platform, with their health."""
     run_on(nats, data, partial(show_agents, page=Page(limit, after), as_json=as_json))

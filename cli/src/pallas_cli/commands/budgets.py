@@ -39,11 +39,7 @@ Every = Annotated[
 
 @app.command("list")
 def list_budgets(
-    limit: Limit = None,
-    after: After = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
+    limit: Limit = None, after: After = None, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """List the budgets that are set here, with today's spending."""
     run_on(nats, data, partial(show_budgets, page=Page(limit, after), as_json=as_json))
@@ -70,8 +66,7 @@ def set_one(
     tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens in a day; 0 allows none.")] = None,
     money_per_day: Annotated[float | None, typer.Option(help="Money in a day, in --currency.")] = None,
     currency: Annotated[
-        str,
-        typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR."),
+        str, typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR.")
     ] = "USD",
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,

@@ -27,8 +27,7 @@ def run(
         ),
     ],
     url: Annotated[
-        str | None,
-        typer.Option(envvar="PALLAS_DATA_POOL_URL", help=help_of("Address of the data-pool.", "data_pool")),
+        str | None, typer.Option(envvar="PALLAS_DATA_POOL_URL", help=help_of("Address of the data-pool.", "data_pool"))
     ] = None,
     token: Token = None,
     data: Data = DEFAULT_DATA,

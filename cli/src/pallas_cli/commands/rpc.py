@@ -30,12 +30,10 @@ def rpc(
         typer.Option(metavar="ID", help="Task of the call, as for `pallas turns list --task`. [default: a new one]"),
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Seconds after which the call ends, if its agent allows more."),
+        float | None, typer.Option(min=0.001, help="Seconds after which the call ends, if its agent allows more.")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(help="Idempotency key. A call that is repeated with it joins the first one."),
+        str | None, typer.Option(help="Idempotency key. A call that is repeated with it joins the first one.")
     ] = None,
     url: GatewayUrl = None,
     token: Token = None,

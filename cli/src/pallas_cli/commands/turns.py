@@ -207,8 +207,7 @@ def reconcile(
         typer.Argument(metavar="TURN", help="Ids of the turns to decide about.", autocompletion=complete_turn),
     ] = None,
     decide: Annotated[
-        str | None,
-        typer.Option(help="run (when the hold is released), cancel, or done (end it without executing it)."),
+        str | None, typer.Option(help="run (when the hold is released), cancel, or done (end it without executing it).")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Decide about all turns that are still to be decided.")

@@ -117,9 +117,7 @@ WORKSPACES.add(
     "delete",
     "Delete a workspace with its conversations. Teams that were attached lose its libraries.",
     Change(
-        "DELETE workspaces/{workspace}",
-        "Deleted workspace {workspace}.",
-        answer={"id": "{workspace}", "deleted": True},
+        "DELETE workspaces/{workspace}", "Deleted workspace {workspace}.", answer={"id": "{workspace}", "deleted": True}
     ),
     _WORKSPACE,
     sure="workspace {workspace} and its conversations are deleted",

@@ -394,11 +394,7 @@ KEYS.add(
         "team: signs team JWTs, here. turn: signs per-turn JWTs, in a system that calls for its users.",
         Literal["team", "turn"],
     ),
-    option(
-        "algorithm",
-        "Signature algorithm. [default: team-lifecycle's setting]",
-        Literal["HS256", "EdDSA"] | None,
-    ),
+    option("algorithm", "Signature algorithm. [default: team-lifecycle's setting]", Literal["HS256", "EdDSA"] | None),
     flag("current", "Sign new team JWTs with this key."),
 )
 KEYS.add(
@@ -418,8 +414,6 @@ KEYS.add(
     "reseal",
     "Encrypt all keys with the first of PALLAS_FERNET_KEYS. The others can then be removed.",
     Change(
-        "POST keys/reseal",
-        "All keys are encrypted with the first of PALLAS_FERNET_KEYS.",
-        answer={"resealed": True},
+        "POST keys/reseal", "All keys are encrypted with the first of PALLAS_FERNET_KEYS.", answer={"resealed": True}
     ),
 )

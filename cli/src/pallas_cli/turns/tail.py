@@ -15,15 +15,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.logs import read_shards
 from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM
-from pallas_contracts.turns import (
-    HandedBack,
-    Moved,
-    TurnClaim,
-    TurnEvents,
-    TurnJoined,
-    TurnOutcome,
-    TurnRequested,
-)
+from pallas_contracts.turns import HandedBack, Moved, TurnClaim, TurnEvents, TurnJoined, TurnOutcome, TurnRequested
 
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:

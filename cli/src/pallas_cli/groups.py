@@ -12,7 +12,7 @@ GROUPS: Mapping[str, str] = {
     "agents": "Agents and their team folders.",
     "data-agent": "Data agents that are written in Python.",
     "pipelines": "Pipelines: programs that call tools of agents.",
-    "fleet": "Coding agents in workspaces of Coder, and their tasks.",
+    "fleet": "How coding agents in workspaces of Coder change.",
     "turns": "Turns, read from the turn log.",
     "budgets": "What teams and callers may spend on models in a day (UTC).",
     "events": "The recorded messages of all streams.",

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from pallas_cli.commands.call import call
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
@@ -33,6 +34,7 @@ commands.command()(init)
 commands.command()(up)
 commands.command()(doctor)
 commands.command()(chat)
+commands.command(context_settings={"allow_interspersed_args": False})(call)
 commands.command()(console)
 commands.command()(rpc)
 commands.command()(costs)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pallas_cli.chat.conversation import Conversation, agent_endpoint
-from pallas_cli.data_agents.known_agents import naming_agents
+from pallas_cli.data_agents import naming_agents
 from pallas_cli.plain_text import plain, plain_line
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer, CallFailed

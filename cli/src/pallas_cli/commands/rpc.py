@@ -46,7 +46,7 @@ def rpc(
     import json
     from uuid import uuid4
 
-    from pallas_cli.data_agents.execute import execute, read_input
+    from pallas_cli.data_agents import execute, read_input
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.refused import Refused, did_you_mean
     from pallas_cli.waiting import shown

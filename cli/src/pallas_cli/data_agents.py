@@ -2,14 +2,17 @@
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
-from pallas_cli.refused import Refused, WrongUsage, not_reached
+from pallas_cli.refused import Refused, WrongUsage, not_reached, not_there
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.strict_json import loads
+from pallas_mcp_calls.model import CallFailed
 
 _CONNECT_SECONDS = 30.0
 
@@ -21,12 +24,24 @@ def read_input(text: str) -> dict[str, Any]:
         Refused: it is no JSON object, by the strict rules of `/rpc`.
     """
     try:
-        value = loads(sys.stdin.buffer.read() if text == "-" else os.fsencode(text))
+        value = loads(read_stdin().encode() if text == "-" else os.fsencode(text))
     except Rejected as error:
         raise WrongUsage(f"the input is not JSON: {error.message}") from error
     if not isinstance(value, dict):
         raise WrongUsage("the input must be a JSON object")
     return value
+
+
+def read_stdin() -> str:
+    """The text on standard input.
+
+    Raises:
+        WrongUsage: it is not UTF-8.
+    """
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise WrongUsage("standard input is not UTF-8 text") from error
 
 
 def execute(
@@ -65,3 +80,29 @@ def _post(url: str, request: dict[str, Any], token: str | None) -> httpx.Respons
     verify = not url.startswith("http://")
     timeout = httpx.Timeout(_CONNECT_SECONDS, read=None)
     return httpx.post(url, json=request, headers=headers, timeout=timeout, verify=verify)
+
+
+_OTHERWISE = "; `pallas agents list` shows all agents"
+
+
+@contextmanager
+def naming_agents(gateway: str, agent: str, token: str | None) -> Generator[None]:
+    """While an agent is connected over MCP: an error for one that is not there names those that are like it.
+
+    Raises:
+        Refused: there is no such agent at the gateway.
+        CallFailed: it cannot be called for another reason.
+    """
+    try:
+        yield
+    except CallFailed as error:
+        if error.code != "not_found":
+            raise
+        raise not_there("agent", agent, _known(gateway, agent, token), otherwise=_OTHERWISE) from error
+
+
+def _known(gateway: str, agent: str, token: str | None) -> list[str]:
+    """Ids of agents that this caller may call; the gateway gives them with its error for an unknown one."""
+    facts = execute(gateway, agent, "-", {}, {"task_id": "which-agents"}, token).get("error", {}).get("data", {})
+    team, slash, _ = agent.rpartition("/")
+    return [f"{team}{slash}{each}" for each in facts.get("known", ())] if facts.get("reason") == "unknown agent" else []

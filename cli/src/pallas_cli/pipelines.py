@@ -1,18 +1,26 @@
-"""A client of the HTTP API of pipelines. Its errors become readable lines."""
+"""A client of the HTTP API of pipelines, and what a user gives it: programs in files, references, and inputs.
+
+Its errors become readable lines, and faults of a program come with their lines of the source.
+"""
 
 import asyncio
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 
-from pallas_cli.refused import NotReachable, Refused, not_reached
+from pallas_cli.plain_text import plain
+from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_reached
 from pallas_cli.waiting import shown
+from pallas_contracts.errors import Rejected
+from pallas_jsonrpc.strict_json import loads
 
 type Document = dict[str, Any]
 
@@ -31,10 +39,9 @@ class PipelinesApi:
     url: str
     token: str | None = field(default=None, repr=False)
 
-    def get(self, *path: str, **query: str | int | None) -> Document:
+    def get(self, *path: str) -> Document:
         """The document at a path, which is given as segments."""
-        given = {name: value for name, value in query.items() if value is not None}
-        return self._document(self._ask("GET", _path(path), params=given))
+        return self._document(self._ask("GET", _path(path)))
 
     def text(self, *path: str) -> str:
         """The text at a path."""
@@ -163,3 +170,93 @@ def _message(data: str) -> str:
             case _:
                 pass
     return data
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program, and the name of its file."""
+
+    name: str
+    text: str
+
+
+def read_source(file: str) -> Source:
+    """The program in a file, or with `-` on standard input.
+
+    Raises:
+        Refused: it cannot be read as UTF-8.
+    """
+    name = "standard input" if file == "-" else file
+    return Source(name, _read(file, name))
+
+
+def find_source(given: str) -> Source | str:
+    """The program in a file, or a reference to a stored pipeline: what is no file, and does not end with `.cst`."""
+    path = Path(given)
+    is_file = given == "-" or given.endswith(".cst") or path.is_file() or path.is_fifo()  # `<(…)` of a shell is a pipe
+    return read_source(given) if is_file else given
+
+
+def read_inputs(file: str | None, values: Iterable[str]) -> dict[str, Any]:
+    """The inputs of a run: those in a file (`-`: standard input), then each `NAME=VALUE`, as JSON or else as text.
+
+    Raises:
+        Refused: they are no JSON object, or a value has no name.
+    """
+    inputs = {} if file is None else _object(file)
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise WrongUsage(f"{value!r}: write an input as NAME=VALUE")
+        try:
+            inputs[name] = loads(text)
+        except Rejected:
+            inputs[name] = text
+    return inputs
+
+
+def _object(file: str) -> dict[str, Any]:
+    try:
+        value = loads(_read(file, "the inputs"))
+    except Rejected as error:
+        raise WrongUsage(f"the inputs are not JSON: {error.message}") from error
+    if not isinstance(value, dict):
+        raise WrongUsage("the inputs must be a JSON object")
+    return value
+
+
+def _read(file: str, name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
+    except OSError as error:
+        raise WrongUsage(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUsage(f"{name}: is not UTF-8") from error
+
+
+_WIDTH = 110
+_BEFORE = 60
+"""Of a long line, so many characters are shown, and so many of them before the fault."""
+
+
+def fault_lines(source: Source, faults: Iterable[dict[str, Any]], kind: str = "") -> Iterator[str]:
+    """Lines that tell faults or warnings (`line`, `column`, `code`, `message`), with a caret under their places.
+
+    `kind` stands before each message.
+    """
+    lines = source.text.split("\n")
+    for fault in faults:
+        line, column = int(fault.get("line", 1)), int(fault.get("column", 1))
+        words = (f"{kind}:" if kind else "", fault.get("code", ""), fault.get("message", ""))
+        yield f"{source.name}:{line}:{column}: {' '.join(filter(None, words))}"
+        if 1 <= line <= len(lines):
+            yield from _marked(lines[line - 1].removesuffix("\r"), max(column - 1, 0))
+
+
+def _marked(line: str, at: int) -> Iterator[str]:
+    """The line, or the part of a long one around the place, and a caret under the place."""
+    start = max(0, at - _BEFORE) if len(line) > _WIDTH else 0
+    before = plain(line[start:at])
+    yield f"  {before}{plain(line[at : start + _WIDTH])}"
+    yield f"  {''.join('\t' if char == '\t' else ' ' for char in before)}^"

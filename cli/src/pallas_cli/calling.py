@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeIs
 import typer
 
 from pallas_cli.chat.conversation import agent_endpoint
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.data_agents import naming_agents, read_input, read_stdin
+from pallas_cli.options import Yes, confirm
 from pallas_cli.plain_text import plain_line, print_plain, print_table
 from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_there
 from pallas_contracts.errors import Rejected

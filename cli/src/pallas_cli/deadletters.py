@@ -29,7 +29,7 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.moments import moment_of, since_words
 from pallas_cli.operators import OPERATOR
-from pallas_cli.paging import WHOLE, Page
+from pallas_cli.options import WHOLE, Page
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, not_there
 from pallas_contracts.catalog import AGENTS

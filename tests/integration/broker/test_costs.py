@@ -18,7 +18,7 @@ from pallas_bus.turnlog.queue import submit
 from pallas_calls.admission.budgets import watch_budgets
 from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs import show_costs
-from pallas_cli.paging import WHOLE
+from pallas_cli.options import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 from pallas_contracts.errors import Unavailable
 

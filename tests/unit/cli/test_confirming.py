@@ -12,7 +12,7 @@ import pytest
 SCRIPT = """
 import asyncio, typer
 from pallas_cli import main
-from pallas_cli.confirming import confirm
+from pallas_cli.options import confirm
 
 main.commands = typer.Typer(pretty_exceptions_enable=False)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_cli.paging import Page
+from pallas_cli.options import Page
 from pallas_cli.refused import WrongUsage
 
 ROWS = ["a", "b", "c"]

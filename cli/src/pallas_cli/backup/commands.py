@@ -16,9 +16,8 @@ from pallas_cli.backup.restore import Restoring
 from pallas_cli.backup.store import Manifest, Store, open_store, prune
 from pallas_cli.backup.target import Installation, running, stopped
 from pallas_cli.broker import platform
-from pallas_cli.confirming import confirm
 from pallas_cli.contexts import kept_in
-from pallas_cli.paging import Page
+from pallas_cli.options import Page, confirm
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import BACKUP, RESTORE

@@ -19,8 +19,7 @@ from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.agents import TeamCheck, check, explain_folder
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_agent, complete_team
-from pallas_cli.confirming import Yes, confirm
-from pallas_cli.paging import WHOLE, After, Limit, Page
+from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition

@@ -14,9 +14,8 @@ from pallas_cli.backup.commands import restore as run
 from pallas_cli.backup.keys import make_identity
 from pallas_cli.backup.target import running
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.contexts import kept_in, setting
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm
 from pallas_cli.waiting import shown
 from pallas_contracts.catalog import BACKUP
 

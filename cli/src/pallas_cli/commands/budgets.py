@@ -13,9 +13,8 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.costs import cost_text, document_of
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import BUDGETS, SPENDING

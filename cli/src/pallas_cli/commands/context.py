@@ -2,19 +2,19 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.completing import complete_context
-from pallas_cli.confirming import Yes, confirm
-from pallas_cli.contexts import ADDRESSES, Contexts, active, check_name, choose, kept_in, setting
+from pallas_cli.contexts import ADDRESSES, FILES, Contexts, active, check_name, choose, kept_in, setting
 from pallas_cli.kept_addresses import source_of
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm, option, parameter
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 
@@ -23,61 +23,37 @@ app = typer.Typer()
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=complete_context)]
 
 
-def _url(what: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar="URL", help=f"Address of {what}.")
-
-
-def _file(what: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar="FILE", help=f"File with {what}.")
-
-
-@app.command()
-def add(
-    name: Name,
-    data_folder: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data folder of a `pallas up` on this machine.")
-    ] = None,
-    gateway: Annotated[str | None, _url("the gateway")] = None,
-    nats: Annotated[str | None, _url("the NATS servers")] = None,
-    registry: Annotated[str | None, _url("the registry")] = None,
-    team_lifecycle: Annotated[str | None, _url("team-lifecycle")] = None,
-    library_search: Annotated[str | None, _url("library-search")] = None,
-    pipelines: Annotated[str | None, _url("the pipelines service")] = None,
-    data_pool: Annotated[str | None, _url("the data-pool")] = None,
-    workspaces: Annotated[str | None, _url("the console")] = None,
-    token_file: Annotated[Path | None, _file("your bearer token")] = None,
-    admin_password_file: Annotated[Path | None, _file("the password of the account `admin`")] = None,
-    nats_seed_file: Annotated[Path | None, _file("your seed at the broker")] = None,
-    nats_system_seed_file: Annotated[Path | None, _file("the seed of the broker's system account")] = None,
-    nats_ca_file: Annotated[Path | None, _file("the certificate of the authority that the broker's is from")] = None,
-    postgres_url_file: Annotated[Path | None, _file("the address of the Postgres server, for backups")] = None,
-    log_key_file: Annotated[Path | None, _file("the platform's log key")] = None,
-    keep_key_file: Annotated[Path | None, _file("the key that opens what failed turns were asked")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a context of this name.")] = False,
-    use_it: Annotated[bool, typer.Option("--use", help="Use it from now on.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def _add(name: str, *, replace: bool, use_it: bool, as_json: bool, **given: str | Path | None) -> None:
     """Add a context. Secrets stay in their files: the context has the paths only."""
-    given = {
-        "data": data_folder,
-        "gateway": gateway,
-        "nats": nats,
-        "registry": registry,
-        "team_lifecycle": team_lifecycle,
-        "library_search": library_search,
-        "pipelines": pipelines,
-        "data_pool": data_pool,
-        "workspaces": workspaces,
-        "token_file": token_file,
-        "admin_password_file": admin_password_file,
-        "nats_seed_file": nats_seed_file,
-        "nats_system_seed_file": nats_system_seed_file,
-        "nats_ca_file": nats_ca_file,
-        "postgres_url_file": postgres_url_file,
-        "log_key_file": log_key_file,
-        "keep_key_file": keep_key_file,
-    }
-    add_context(name, given, replace=replace, use=use_it, as_json=as_json)
+    settings = {key: _checked(key, value) for key, value in given.items() if value is not None}
+    if not settings:
+        raise WrongUsage("a context without settings has no use: pass --data, or addresses such as --gateway")
+    contexts = Contexts.read()
+    if check_name(name) in contexts.named and not replace:
+        raise Refused(f"there is a context {name!r}: pass --replace, or choose another name", word="exists")
+    contexts.named[name] = settings
+    contexts.current = name if use_it else contexts.current
+    contexts.write()
+    hint = "" if contexts.current == name else f" `pallas context use {name}` uses it."
+    _say(contexts, name, f"Added context {name}.{hint}", as_json=as_json)
+
+
+def _option(name: str, about: str, kind: Any, metavar: str) -> Parameter:
+    return option(name, about, kind, f"--{name.replace('_', '-')}", metavar=metavar)
+
+
+_add.__dict__["__signature__"] = Signature(
+    [
+        parameter("name", Name, Parameter.empty),
+        _option("data", "Data folder of a `pallas up` on this machine.", Path | None, "DIR"),
+        *(_option(part, f"Address of {what}.", str | None, "URL") for part, what in ADDRESSES.items()),
+        *(_option(name, f"File with {each.about}.", Path | None, "FILE") for name, each in FILES.items()),
+        option("replace", "Replace a context of this name.", bool, "--replace", default=False),
+        option("use_it", "Use it from now on.", bool, "--use", default=False),
+        parameter("as_json", AsJson, default=False),
+    ]
+)
+app.command("add")(_add)
 
 
 @app.command()
@@ -126,26 +102,6 @@ def delete(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
 
 _SCHEMES = {"nats": ("nats", "tls", "ws", "wss")}
-
-
-def add_context(name: str, given: Mapping[str, str | Path | None], *, replace: bool, use: bool, as_json: bool) -> None:
-    """Add a context with these settings. Paths become absolute.
-
-    Raises:
-        WrongUsage: the name or a setting is not valid, or there are no settings.
-        Refused: there is one of this name, and `replace` is false.
-    """
-    settings = {key: _checked(key, value) for key, value in given.items() if value is not None}
-    if not settings:
-        raise WrongUsage("a context without settings has no use: pass --data, or addresses such as --gateway")
-    contexts = Contexts.read()
-    if check_name(name) in contexts.named and not replace:
-        raise Refused(f"there is a context {name!r}: pass --replace, or choose another name", word="exists")
-    contexts.named[name] = settings
-    contexts.current = name if use else contexts.current
-    contexts.write()
-    hint = "" if contexts.current == name else f" `pallas context use {name}` uses it."
-    _say(contexts, name, f"Added context {name}.{hint}", as_json=as_json)
 
 
 def use_context(name: str | None, *, as_json: bool) -> None:
@@ -201,19 +157,6 @@ def _example(key: str) -> str:
     return "tls://nats.example.com:4222" if key == "nats" else "https://pallas.example.com"
 
 
-_VARIABLES = {part: f"PALLAS_{part.upper()}_URL" for part in ADDRESSES}
-_SECRETS = {
-    "token": ("PALLAS_TOKEN", "token_file", None),
-    "admin password": ("PALLAS_ADMIN_PASSWORD", "admin_password_file", "admin-password"),
-    "nats seed": ("PALLAS_NATS_SEED", "nats_seed_file", "nats/cli.seed"),
-    "nats system seed": ("PALLAS_NATS_SYSTEM_SEED", "nats_system_seed_file", "nats/system.seed"),
-    "nats ca": ("PALLAS_NATS_CA", "nats_ca_file", None),
-    "log key": ("PALLAS_LOG_KEY", "log_key_file", "log-key"),
-    "keep key": ("PALLAS_KEEP_KEY", "keep_key_file", "keep-key"),
-    "postgres": ("PALLAS_POSTGRES_URL", "postgres_url_file", None),
-}
-"""Of each secret: its variable, its setting in a context, and its file below `secrets` of a data folder."""
-
 type Row = dict[str, str | None]
 
 
@@ -250,7 +193,7 @@ def show_context(data: Path, *, as_json: bool) -> None:
 
 def _addresses(data: Path) -> Iterator[Row]:
     for part in ADDRESSES:
-        variable = _VARIABLES[part]
+        variable = f"PALLAS_{part.upper()}_URL"
         if given := os.environ.get(variable):
             yield {"setting": part, "value": given, "source": f"environment {variable}"}
             continue
@@ -264,7 +207,7 @@ def _addresses(data: Path) -> Iterator[Row]:
 
 def _secrets(data: Path) -> Iterator[Row]:
     """The places of secrets, never their values."""
-    for secret, (variable, of_context, kept) in _SECRETS.items():
+    for of_context, (_, variable, secret, kept) in FILES.items():
         path = kept_in(data, kept) if kept else None
         if given := next((name for name in (variable, f"{variable}_FILE") if os.environ.get(name)), None):
             yield {"setting": secret, "value": "set", "source": f"environment {given}"}

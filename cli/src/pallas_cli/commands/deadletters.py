@@ -7,11 +7,10 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.deadletters import delete_letter, retry_every_letter, retry_one_letter, show_letter, show_letters
 from pallas_cli.keep_key import keep_key_if_any
 from pallas_cli.moments import is_moment
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm
 from pallas_cli.refused import WrongUsage
 
 app = typer.Typer()

@@ -11,10 +11,10 @@ import typer
 import yaml
 
 from pallas_cli.broker import AsJson
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.k8s import kubectl
 from pallas_cli.k8s.folders import MIGRATION, TEAM, read_folders, slug_of
 from pallas_cli.k8s.plan import Plan, Planner
+from pallas_cli.options import Yes, confirm
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.waiting import shown
 

@@ -7,8 +7,7 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team
-from pallas_cli.confirming import Yes
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes
 
 app = typer.Typer()
 

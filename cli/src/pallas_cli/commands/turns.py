@@ -11,10 +11,9 @@ import typer
 from pallas_bus.transport.connection import Bus
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.completing import complete_team, complete_turn
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.keep_key import keep_key_if_any, kept_seal_key
 from pallas_cli.moments import is_moment, rate_of
-from pallas_cli.paging import After
+from pallas_cli.options import After, Yes, confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import WrongUsage
 from pallas_cli.turns import reconcile as work

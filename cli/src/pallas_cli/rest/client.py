@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from pallas_cli.paging import WHOLE, Page, say_more
+from pallas_cli.options import WHOLE, Page, say_more
 from pallas_cli.plain_text import plain_line
 from pallas_cli.refused import NotReachable, Refused, not_reached, not_there
 

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.kept_secrets import find_admin_password
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm, parameter
 from pallas_cli.parts import Part
 from pallas_cli.plain_text import plain_line, print_plain, print_table
 from pallas_cli.refused import WrongUsage
@@ -73,7 +72,7 @@ class Group:
         self, name: str, about: str, work: Work, *params: Parameter, sure: str = "", check: Check | None = None
     ) -> None:
         """Add a command. With `sure`, the user has to confirm that this happens. `check` comes before anything else."""
-        last = [_parameter("url", self.service.url), _parameter("data", Data, DEFAULT_DATA), AS_JSON]
+        last = [parameter("url", self.service.url), parameter("data", Data, DEFAULT_DATA), AS_JSON]
         more = [*([YES] if sure else []), *(PAGE if isinstance(work, List) else [])]
 
         def command(**given: Any) -> None:
@@ -213,26 +212,6 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "-"
 
 
-def argument(
-    name: str, about: str, kind: Any = str, *, metavar: str | None = None, complete: Any = None, **default: Any
-) -> Parameter:
-    """An argument; with a `default` it may be left out."""
-    metavar = metavar or name.upper()
-    annotation = Annotated[kind, typer.Argument(metavar=metavar, help=about, autocompletion=complete)]
-    return _parameter(name, annotation, default.get("default", Parameter.empty))
-
-
-def option(name: str, about: str, kind: Any = str | None, *words: str, **more: Any) -> Parameter:
-    """An option. It may be left out, unless its `default` is `Parameter.empty`."""
-    default = more.pop("default", None)
-    return _parameter(name, Annotated[kind, typer.Option(*words, help=about, **more)], default)
-
-
-def flag(name: str, about: str) -> Parameter:
-    """An option without a value."""
-    return option(name, about, bool, f"--{name}", default=False)
-
-
 def one_or_none(given: Given, name: str, what: str) -> Any:
     """The value of a parameter that is given, or else `--none`, so that an empty list is never an accident.
 
@@ -244,10 +223,6 @@ def one_or_none(given: Given, name: str, what: str) -> Any:
     return given[name]
 
 
-def _parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-AS_JSON = _parameter("as_json", AsJson, default=False)
-YES = _parameter("yes", Yes, default=False)
-PAGE = [_parameter("limit", Limit), _parameter("after", After)]
+AS_JSON = parameter("as_json", AsJson, default=False)
+YES = parameter("yes", Yes, default=False)
+PAGE = [parameter("limit", Limit), parameter("after", After)]

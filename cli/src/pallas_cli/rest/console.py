@@ -8,8 +8,7 @@ from time import monotonic, sleep
 
 import typer
 
-from pallas_cli.confirming import confirm
-from pallas_cli.paging import Page
+from pallas_cli.options import Page, argument, confirm, option
 from pallas_cli.plain_text import plain_line, print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.rest.client import Api, Row, find_row
@@ -22,10 +21,8 @@ from pallas_cli.rest.commands import (
     Group,
     List,
     Service,
-    argument,
     date,
     listed,
-    option,
     print_answer,
     print_lines,
     print_rows,

@@ -10,6 +10,7 @@ import typer
 
 from pallas_cli.completing import complete_registered_team
 from pallas_cli.moments import moment_ahead
+from pallas_cli.options import argument, flag, option
 from pallas_cli.plain_text import print_plain
 from pallas_cli.rest.client import Api, Row, find_row
 from pallas_cli.rest.commands import (
@@ -20,12 +21,9 @@ from pallas_cli.rest.commands import (
     List,
     Service,
     Show,
-    argument,
     date,
-    flag,
     listed,
     one_or_none,
-    option,
     print_answer,
 )
 

@@ -7,7 +7,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import snapshot
 from pallas_bus.turnlog.logs import count_in_shards
 from pallas_bus.turnlog.places import place_now
-from pallas_cli.paging import Page
+from pallas_cli.options import Page
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import WrongUsage
 from pallas_contracts.catalog import AGENTS, SHARDS, TURN_REQUESTED

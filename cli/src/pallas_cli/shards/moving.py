@@ -9,8 +9,8 @@ from pallas_bus.transport.kv import get_entry, put, snapshot
 from pallas_bus.transport.snapshots import stream_state
 from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.turnlog.queue import delete_consumers
-from pallas_cli.confirming import confirm
 from pallas_cli.operators import OPERATOR
+from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.shards.listing import queued_of

@@ -17,7 +17,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.costs import cost_text, document_of
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
-from pallas_cli.paging import say_more
+from pallas_cli.options import say_more
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import Spending

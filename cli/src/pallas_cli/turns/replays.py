@@ -16,9 +16,9 @@ from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import Choice, Reason, choose_replays
 from pallas_calls.replay_many import ManyReplays
 from pallas_calls.replay_requests import ReplayRequests
-from pallas_cli.confirming import confirm
 from pallas_cli.keep_key import find_keep_key
 from pallas_cli.operators import OPERATOR
+from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import ENDED, Selection, counts_text, select, turns_text, whose_lines
 from pallas_contracts.errors import Unavailable

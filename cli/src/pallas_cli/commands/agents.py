@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from pallas_bus.turnlog.queue import delete_consumers
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.agents import TeamCheck, check, explain_folder
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_agent, complete_team
 from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
 from pallas_cli.plain_text import print_plain, print_table
@@ -70,28 +69,28 @@ def explain(
 
 
 @app.command("list")
-def list_agents(
-    limit: Limit = None, after: After = None, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+@on_broker
+def list_agents(on: OnBroker, limit: Limit = None, after: After = None) -> None:
     """List the agents of the running platform, with their health."""
-    run_on(nats, data, partial(show_agents, page=Page(limit, after), as_json=as_json))
+    on.run(show_agents, page=Page(limit, after))
 
 
 @app.command()
+@on_broker
 def show(
+    on: OnBroker,
     agent: Annotated[
         str, typer.Argument(metavar="AGENT", help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)
     ],
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Show one agent: its tools, limits, dependencies and health."""
-    run_on(nats, data, partial(show_agent, name=agent, as_json=as_json))
+    on.run(show_agent, name=agent)
 
 
 @app.command()
+@on_broker
 def retire(
+    on: OnBroker,
     team: Annotated[
         str,
         typer.Argument(
@@ -99,18 +98,17 @@ def retire(
         ),
     ],
     yes: Yes = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Remove a team or a data agent from the catalogue. Turns that wait for it are cancelled.
 
     Stop the team's workers, or the data agent's program, first.
     """
     confirm(
-        f"{team} is removed from the catalogue, and the turns that wait for it are cancelled", yes=yes, as_json=as_json
+        f"{team} is removed from the catalogue, and the turns that wait for it are cancelled",
+        yes=yes,
+        as_json=on.as_json,
     )
-    run_on(nats, data, partial(retire_team, team=team, as_json=as_json))
+    on.run(retire_team, team=team)
 
 
 @dataclass(frozen=True, slots=True)

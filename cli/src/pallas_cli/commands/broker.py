@@ -13,7 +13,7 @@ import typer
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.servers import Server, StreamView, ask_servers, views
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_as, run_on, system_access
+from pallas_cli.broker import AsJson, OnBroker, on_broker, run_as, system_access
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.kept_addresses import find_address
@@ -80,7 +80,9 @@ def rotate(
 
 
 @app.command()
+@on_broker
 def status(
+    on: OnBroker,
     system_seed: Annotated[
         Path | None,
         typer.Option(
@@ -88,27 +90,23 @@ def status(
             help="Seed file of the user `system`. [default: that in the data folder]",
         ),
     ] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Show servers, and the leader and replicas of each stream. Exit code 1 if a server or a leader is missing."""
-    access = system_access(find_address(nats, data, "nats"), data, system_seed)
-    run_as(access, partial(show_status, as_json=as_json), log=False)
+    access = system_access(find_address(on.nats, on.data, "nats"), on.data, system_seed)
+    run_as(access, partial(show_status, as_json=on.as_json), log=False)
 
 
 @app.command("step-down")
+@on_broker
 def step_down(
+    on: OnBroker,
     stream: Annotated[
         str, typer.Argument(metavar="STREAM", help="The stream, such as TURN_LOG, or KV_agents of a bucket.")
     ],
     to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Have the leader of a stream step down. Do so before its server is stopped."""
-    run_on(nats, data, partial(step_down_leader, stream=stream, to=to, as_json=as_json))
+    on.run(step_down_leader, stream=stream, to=to)
 
 
 _GIB = 2**30

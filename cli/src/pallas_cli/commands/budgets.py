@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_team
 from pallas_cli.costs import cost_text, document_of
 from pallas_cli.options import After, Limit, Page, Yes, confirm
@@ -37,28 +36,23 @@ Every = Annotated[
 
 
 @app.command("list")
-def list_budgets(
-    limit: Limit = None, after: After = None, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+@on_broker
+def list_budgets(on: OnBroker, limit: Limit = None, after: After = None) -> None:
     """List the budgets that are set here, with today's spending."""
-    run_on(nats, data, partial(show_budgets, page=Page(limit, after), as_json=as_json))
+    on.run(show_budgets, page=Page(limit, after))
 
 
 @app.command()
-def show(
-    team: Team = None,
-    caller: Caller = None,
-    every: Every = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
+@on_broker
+def show(on: OnBroker, team: Team = None, caller: Caller = None, every: Every = None) -> None:
     """Show one budget, with what was spent of it today."""
-    run_on(nats, data, partial(show_budget, whose=whose_of(team, caller, every), as_json=as_json))
+    on.run(show_budget, whose=whose_of(team, caller, every))
 
 
 @app.command("set")
+@on_broker
 def set_one(
+    on: OnBroker,
     team: Team = None,
     caller: Caller = None,
     every: Every = None,
@@ -67,30 +61,20 @@ def set_one(
     currency: Annotated[
         str, typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR.")
     ] = "USD",
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
     check_limits(tokens_per_day, money_per_day, currency)
-    whose, limits = whose_of(team, caller, every), {"tokens_per_day": tokens_per_day, "money_per_day": money_per_day}
-    run_on(nats, data, partial(set_budget, whose=whose, **limits, currency=currency, as_json=as_json))
+    whose = whose_of(team, caller, every)
+    on.run(set_budget, whose=whose, tokens_per_day=tokens_per_day, money_per_day=money_per_day, currency=currency)
 
 
 @app.command()
-def delete(
-    team: Team = None,
-    caller: Caller = None,
-    every: Every = None,
-    yes: Yes = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
+@on_broker
+def delete(on: OnBroker, team: Team = None, caller: Caller = None, every: Every = None, yes: Yes = False) -> None:
     """Delete a budget. Calls are not limited by it any more."""
     whose = whose_of(team, caller, every)
-    confirm(f"the budget of {whose} is deleted", yes=yes, as_json=as_json)
-    run_on(nats, data, partial(delete_budget, whose=whose, as_json=as_json))
+    confirm(f"the budget of {whose} is deleted", yes=yes, as_json=on.as_json)
+    on.run(delete_budget, whose=whose)
 
 
 _HEADERS = ("budget", "a day", "tokens today", "cost today")

@@ -5,7 +5,6 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from pallas_bus.history.replayed import Target, check_unstored, publish_again
 from pallas_bus.history.tail import tail_streams
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.subjects import subject_filter
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.moments import is_moment, moment_of, span_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import NotReachable, Refused, WrongUsage
@@ -39,22 +38,23 @@ class Speed(StrEnum):
 
 
 @app.command()
+@on_broker
 def tail(
+    on: OnBroker,
     subject: Filter = ">",
     since: Annotated[
         str | None,
         typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.", callback=is_moment),
     ] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Print each message of every stream when it is stored, until Ctrl-C. With --json, print its body too."""
-    run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json), doing=None)
+    on.run(follow, subject=subject, since=since, doing=None)
 
 
 @app.command()
+@on_broker
 def replay(
+    on: OnBroker,
     since: Annotated[
         str,
         typer.Option(
@@ -74,16 +74,13 @@ def replay(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Publish recorded messages again on a separate subject. It is for a dashboard or consumer that missed them.
 
     The body is unchanged. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time name the original.
     """
     options = {"since": since, "until": until, "subject": subject, "fast": speed is Speed.FAST, "to": to}
-    run_on(nats, data, partial(publish, **options, dry_run=dry_run, as_json=as_json), doing=None)
+    on.run(publish, **options, dry_run=dry_run, doing=None)
 
 
 def filter_of(text: str) -> str:

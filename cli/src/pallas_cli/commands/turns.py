@@ -1,15 +1,12 @@
 """`pallas turns`: turns, read from the turn log."""
 
 import json
-from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pallas_bus.transport.connection import Bus
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, OnBroker, on_broker, run_on
 from pallas_cli.completing import complete_team, complete_turn
 from pallas_cli.keep_key import keep_key_if_any, kept_seal_key
 from pallas_cli.moments import is_moment, rate_of
@@ -54,7 +51,9 @@ app = typer.Typer()
 
 
 @app.command("list")
+@on_broker
 def list_turns(
+    on: OnBroker,
     since: Annotated[
         str,
         typer.Option(
@@ -73,41 +72,40 @@ def list_turns(
     task: Task = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
     after: After = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """List turns: those that wait or run, and those of the period."""
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
-    wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, after=after, as_json=as_json))
+    wanted = filter_of(**given, since=since, until=until, data=on.data)
+    on.run(show_turns, wanted=wanted, limit=limit, after=after)
 
 
 @app.command()
+@on_broker
 def show(
+    on: OnBroker,
     turn: TurnName,
     content: Annotated[
         bool, typer.Option("--content", help="Print request and answer too, while they are kept.")
     ] = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Show the timeline of one turn, with the duration of each step."""
-    run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
+    on.run(show_turn, turn_id=turn, content=content)
 
 
 @app.command()
-def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+@on_broker
+def trace(on: OnBroker, turn: TurnName) -> None:
     """Draw one turn as a tree of its steps.
 
     The steps are its wait in the queue, its attempts, and the calls of agents, models and tools.
     """
-    run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
+    on.run(trace_turn, turn_id=turn)
 
 
 @app.command()
+@on_broker
 def cancel(
+    on: OnBroker,
     turns: TurnNames = None,
     since: Since = None,
     until: Until = None,
@@ -118,21 +116,20 @@ def cancel(
     conversation: Conversation = None,
     task: Task = None,
     yes: Yes = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Cancel turns that wait or run. One TURN, several, or all that match the options, after a confirmation."""
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
-    selection = selection_of(turns or (), given | {"since": since, "until": until}, data=data)
+    selection = selection_of(turns or (), given | {"since": since, "until": until}, data=on.data)
     if len(selection.ids) == 1:
-        run_on(nats, data, partial(cancel_turn, turn_id=selection.ids[0], as_json=as_json))
+        on.run(cancel_turn, turn_id=selection.ids[0])
     else:
-        run_on(nats, data, partial(cancel_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
+        on.run(cancel_many, selection=selection, confirmed=yes, doing=None)
 
 
 @app.command()
+@on_broker
 def forget(
+    on: OnBroker,
     turns: TurnNames = None,
     turn: Annotated[
         str | None, typer.Option(metavar="ID", help="Forget this turn.", autocompletion=complete_turn)
@@ -146,9 +143,6 @@ def forget(
     conversation: Conversation = None,
     task: Task = None,
     yes: Yes = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Erase the content of turns that have ended. One TURN, several, or all that match, after a confirmation.
 
@@ -157,18 +151,20 @@ def forget(
     others = {"team": team, "agent": agent, "caller": caller, "state": state, "task": task}
     others |= {"since": since, "until": until}
     names = [*(turns or ()), *([turn] if turn is not None else [])]
-    selection = selection_of(names, others | {"conversation": conversation}, data=data)
+    selection = selection_of(names, others | {"conversation": conversation}, data=on.data)
     if len(names) == 1 or (conversation is not None and not any(others.values())):
-        name, hashed = next(iter(names), None), hash_of(conversation, data)
+        name, hashed = next(iter(names), None), hash_of(conversation, on.data)
         what = f"turn {name}" if name is not None else "all turns of this conversation"
-        confirm(f"the content of {what} is erased", yes=yes, as_json=as_json)
-        run_on(nats, data, partial(forget_turns, turn_id=name, conversation=hashed, as_json=as_json))
+        confirm(f"the content of {what} is erased", yes=yes, as_json=on.as_json)
+        on.run(forget_turns, turn_id=name, conversation=hashed)
     else:
-        run_on(nats, data, partial(forget_many, selection=selection, confirmed=yes, as_json=as_json), doing=None)
+        on.run(forget_many, selection=selection, confirmed=yes, doing=None)
 
 
 @app.command()
+@on_broker
 def tail(
+    on: OnBroker,
     team: Team = None,
     agent: Agent = None,
     caller: Caller = None,
@@ -182,14 +178,11 @@ def tail(
         typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.", callback=is_moment),
     ] = None,
     until: Until = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Print the events of turns live, until Ctrl-C or --until. With --json, print one document a line."""
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
-    wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json), doing=None)
+    wanted = filter_of(**given, since=since, until=until, data=on.data)
+    on.run(follow, wanted=wanted, doing=None)
 
 
 @app.command("keep-key")
@@ -200,7 +193,9 @@ def keep_key(data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
 
 
 @app.command()
+@on_broker
 def reconcile(
+    on: OnBroker,
     turns: Annotated[
         list[str] | None,
         typer.Argument(metavar="TURN", help="Ids of the turns to decide about.", autocompletion=complete_turn),
@@ -216,9 +211,6 @@ def reconcile(
     ] = False,
     yes: Yes = False,
     by: Annotated[str | None, typer.Option(help="Who decides. [default: your account and machine]")] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """After a restore: decide about turns that had not ended. Without options they are listed.
 
@@ -231,20 +223,19 @@ def reconcile(
     if (word is not None) != bool(turns or everything) or (turns and everything):
         raise WrongUsage("pass --decide together with the turns, or with --all")
     if word == "run":
-        confirm("these turns are executed, whose effects may have happened already", yes=yes, as_json=as_json)
+        confirm("these turns are executed, whose effects may have happened already", yes=yes, as_json=on.as_json)
     if word is not None:
-        deciding = partial(
-            work.decide_about, names=turns or (), word=word, everything=everything, by=by, as_json=as_json
-        )
-        run_on(nats, data, deciding)
+        on.run(work.decide_about, names=turns or (), word=word, everything=everything, by=by)
     if release:
-        run_on(nats, data, partial(work.release, by=by, as_json=as_json))
+        on.run(work.release, by=by)
     elif word is None:
-        run_on(nats, data, partial(work.show, as_json=as_json))
+        on.run(work.show)
 
 
 @app.command()
+@on_broker
 def replay(
+    on: OnBroker,
     turns: TurnNames = None,
     since: Since = None,
     until: Until = None,
@@ -273,9 +264,6 @@ def replay(
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Queue the turns, and do not wait for their ends.")] = False,
     yes: Yes = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Execute ended turns again as new turns. One TURN, several, or all that match the options.
 
@@ -285,34 +273,24 @@ def replay(
     single = turns is not None and len(turns) == 1 and not detach and rate is None
     given = {"team": team, "caller": caller, "state": state, "conversation": conversation, "task": task}
     given |= {"since": since, "until": until} | ({} if single else {"agent": agent})
-    selection = selection_of(turns or (), given, data=data)
+    selection = selection_of(turns or (), given, data=on.data)
     check_model(model)
-    on = partial(run_on, nats, data, doing=None)
     if single:
-        _replay_one(on, selection.ids[0], agent, model, compare=compare, yes=yes, data=data, as_json=as_json)
+        key = keep_key_if_any(on.data)
+        one: dict[str, Any] = {
+            "turn_id": selection.ids[0],
+            "agent": agent,
+            "model": model,
+            "compare": compare,
+            "key": key,
+        }
+        try:
+            on.run(replay_turn, doing=None, **one, confirmed=yes)
+        except Unconfirmed as question:
+            confirm("its side effects may be repeated", yes=False, as_json=on.as_json, after=question.lines)
+            on.run(replay_turn, doing=None, **one, confirmed=True)
     elif compare:
         raise WrongUsage("--compare is for one turn")
     else:
-        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=as_json, data=data)
-        on(partial(replay_many, selection=selection, wish=wish))
-
-
-def _replay_one(
-    on: Callable[[Callable[[Bus], Awaitable[None]]], None],
-    turn: str,
-    agent: str | None,
-    model: str | None,
-    *,
-    compare: bool,
-    yes: bool,
-    data: Path,
-    as_json: bool,
-) -> None:
-
-    key = keep_key_if_any(data)
-    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json, key=key)
-    try:
-        on(partial(again, confirmed=yes))
-    except Unconfirmed as question:
-        confirm("its side effects may be repeated", yes=False, as_json=as_json, after=question.lines)
-        on(partial(again, confirmed=True))
+        wish = Wish(rate_of(rate or "10/s"), model, detach=detach, confirmed=yes, as_json=on.as_json, data=on.data)
+        run_on(on.nats, on.data, partial(replay_many, selection=selection, wish=wish), doing=None)

@@ -30,7 +30,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.moments import moment_of, since_words
 from pallas_cli.operators import OPERATOR
 from pallas_cli.options import WHOLE, Page
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_list, print_plain
 from pallas_cli.refused import Refused, not_there
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
@@ -74,12 +74,13 @@ async def show_letters(
     found = await letters_of(bus, team=team, agent=agent, since=since)
     letters = page.cut(found, lambda kept: kept.letter.letter)
     rows = [_row(kept.letter) | {"original": kept.has_original, "sealed": kept.is_sealed} for kept in letters]
-    if as_json:
-        print(json.dumps(rows, indent=2))
-    elif not rows:
-        print_plain(none_found(since))
-    else:
-        print_table(("letter", "agent", "turn", "code", "when", "original", "reason"), map(_cells, rows))
+    print_list(
+        rows,
+        ("letter", "agent", "turn", "code", "when", "original", "reason"),
+        map(_cells, rows),
+        nothing=none_found(since),
+        as_json=as_json,
+    )
 
 
 def none_found(since: str) -> str:
@@ -168,10 +169,7 @@ async def delete_letter(bus: Bus, name: str, *, as_json: bool) -> None:
     """
     letter, _ = await letter_of(bus, name)
     await drop_letter(bus, letter)
-    if as_json:
-        print(json.dumps({"letter": name, "deleted": True}))
-    else:
-        print_plain(f"Deleted {name}.")
+    print_answer({"letter": name, "deleted": True}, f"Deleted {name}.", as_json=as_json)
 
 
 async def retry_one_letter(bus: Bus, name: str, *, as_json: bool, key: OpenKey | None = None) -> None:
@@ -181,10 +179,7 @@ async def retry_one_letter(bus: Bus, name: str, *, as_json: bool, key: OpenKey |
         Refused: the letter does not exist or cannot be retried.
     """
     turn_id = await _retry(bus, name, key)
-    if as_json:
-        print(json.dumps({"letter": name, "turn": turn_id}))
-    else:
-        print_plain(f"Retried {name} as turn {turn_id}.")
+    print_answer({"letter": name, "turn": turn_id}, f"Retried {name} as turn {turn_id}.", as_json=as_json)
 
 
 async def retry_every_letter(

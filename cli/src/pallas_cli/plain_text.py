@@ -3,6 +3,7 @@
 Output of `--json` does not come here.
 """
 
+import json
 import os
 import re
 import sys
@@ -62,3 +63,23 @@ def _cells(row: Sequence[str]) -> Iterator[str]:
     for number, cell in enumerate(map(plain_line, row), 1):
         longest = len(cell) if number == 1 else _LONGEST_LAST if number == len(row) else _LONGEST
         yield cell if len(cell) <= longest else f"{cell[: longest - 1]}…"
+
+
+def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
+    """Print an answer as JSON, or what a person reads of it."""
+    if as_json:
+        print(json.dumps(answer, indent=2))
+    else:
+        print_plain(sentence)
+
+
+def print_list(
+    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str, as_json: bool
+) -> None:
+    """Print a list as JSON, or as a table; without items, `nothing`."""
+    if as_json:
+        print(json.dumps(answer, indent=2))
+    elif not answer:
+        print_plain(nothing)
+    else:
+        print_table(headers, rows)

@@ -18,7 +18,7 @@ from pallas_cli.backup.target import Installation, running, stopped
 from pallas_cli.broker import platform
 from pallas_cli.contexts import kept_in
 from pallas_cli.options import Page, confirm
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import BACKUP, RESTORE
 from pallas_contracts.errors import PallasError
@@ -51,10 +51,7 @@ async def create(
             say(f"note: the key {name} is not here, so a restore cannot say whether it has the right one")
     for each in gone:
         say(f"removed {each}")
-    if as_json:
-        print(json.dumps({**row_of(manifest), "removed": gone}, indent=2))
-    else:
-        print_plain(manifest.id)
+    print_answer({**row_of(manifest), "removed": gone}, manifest.id, as_json=as_json)
 
 
 def show_list(where: str, page: Page, *, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from pallas_cli.agents import TeamCheck, check, explain_folder
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_agent, complete_team
 from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_REQUESTED, WORKERS
@@ -47,10 +47,7 @@ def validate(
 
         faults = tuple(run_faults(result.teams))
         result = TeamCheck(faults=faults) if faults else result
-    if as_json:
-        print(json.dumps(result.as_json(), indent=2))
-    else:
-        print_plain("\n".join(result.as_lines()))
+    print_answer(result.as_json(), "\n".join(result.as_lines()), as_json=as_json)
     raise typer.Exit(0 if result.valid else 1)
 
 
@@ -258,10 +255,11 @@ async def _retire_data_agent(bus: Bus, agent: str, *, as_json: bool) -> None:
 
 
 def _report(team: str, retired: list[str], cancelled: int, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"team": team, "retired": retired, "cancelled_turns": cancelled}))
-    else:
-        print_plain(f"Retired {', '.join(retired)} of {team}; {cancelled} waiting turns were cancelled.")
+    print_answer(
+        {"team": team, "retired": retired, "cancelled_turns": cancelled},
+        f"Retired {', '.join(retired)} of {team}; {cancelled} waiting turns were cancelled.",
+        as_json=as_json,
+    )
 
 
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:

@@ -17,7 +17,7 @@ from pallas_cli.broker import AsJson, OnBroker, on_broker, run_as, system_access
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.kept_addresses import find_address
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.ids import is_token
@@ -182,10 +182,11 @@ async def step_down_leader(bus: Bus, stream: str, *, to: str | None, as_json: bo
         leader = await retry_while_unavailable(find, "find the leader", deadline=_WITHIN, pause=_PAUSE)
     except PallasError as error:
         raise Refused(error.message) from error
-    if as_json:
-        print(json.dumps({"stream": stream, "before": before, "leader": leader}))
-    else:
-        print_plain(f"{stream} is led by {leader} (before: {before}).")
+    print_answer(
+        {"stream": stream, "before": before, "leader": leader},
+        f"{stream} is led by {leader} (before: {before}).",
+        as_json=as_json,
+    )
 
 
 async def _replicas(bus: Bus, stream: str) -> int:

@@ -11,7 +11,7 @@ from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.kept_secrets import find_admin_password
 from pallas_cli.libraries import Target, find_files, ingest_files
-from pallas_cli.rest.commands import print_answer
+from pallas_cli.plain_text import print_answer
 from pallas_cli.rest.lifecycle import LIBRARIES
 
 app = LIBRARIES.app

@@ -4,7 +4,6 @@ A secret is printed alone on standard output, so that it can be piped; its expla
 else prints secrets.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
@@ -17,7 +16,7 @@ from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.kept_secrets import find_admin_password
 from pallas_cli.options import After, Limit, Page, Yes, confirm, parameter
 from pallas_cli.parts import Part
-from pallas_cli.plain_text import plain_line, print_plain, print_table
+from pallas_cli.plain_text import plain_line, print_answer, print_list, print_plain
 from pallas_cli.refused import WrongUsage
 from pallas_cli.rest.client import Api, Row, api_at
 from pallas_cli.waiting import shown
@@ -172,14 +171,6 @@ def _filled(text: str, values: Row) -> str:
     return text.format_map({name: plain_line(it) if isinstance(it, str) else it for name, it in values.items()})
 
 
-def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
-    """Print an answer."""
-    if as_json:
-        print(json.dumps(answer, indent=2))
-    else:
-        print_plain(sentence)
-
-
 def print_lines(row: Row, lines: Sequence[str], *, as_json: bool) -> None:
     """Print one item, as lines that nothing in them breaks."""
     print_answer(row, "\n".join(map(plain_line, lines)), as_json=as_json)
@@ -187,12 +178,8 @@ def print_lines(row: Row, lines: Sequence[str], *, as_json: bool) -> None:
 
 def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: bool) -> None:
     """Print a list."""
-    if as_json:
-        print(json.dumps(rows, indent=2))
-    elif not rows:
-        print_plain(nothing)
-    else:
-        print_table(list(columns), ([_cell(row, column) for column in columns.values()] for row in rows))
+    cells = ([_cell(row, column) for column in columns.values()] for row in rows)
+    print_list(rows, list(columns), cells, nothing=nothing, as_json=as_json)
 
 
 def _cell(row: Row, column: str | Callable[[Row], str]) -> str:

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 import typer
 
 from pallas_cli.options import Page, argument, confirm, option
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import plain_line, print_answer, print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.rest.client import Api, Row, find_row
 from pallas_cli.rest.commands import (
@@ -23,7 +23,6 @@ from pallas_cli.rest.commands import (
     Service,
     date,
     listed,
-    print_answer,
     print_lines,
     print_rows,
 )

@@ -11,7 +11,7 @@ import typer
 from pallas_cli.completing import complete_registered_team
 from pallas_cli.moments import moment_ahead
 from pallas_cli.options import argument, flag, option
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import print_answer, print_plain
 from pallas_cli.rest.client import Api, Row, find_row
 from pallas_cli.rest.commands import (
     Change,
@@ -24,7 +24,6 @@ from pallas_cli.rest.commands import (
     date,
     listed,
     one_or_none,
-    print_answer,
 )
 
 LIFECYCLE = Service("team-lifecycle", "team_lifecycle", "admin/api")

@@ -1,4 +1,4 @@
-"""Lines of a chat: what is a command to the chat, what goes to the agent, which files are images, how answers look."""
+"""What a person types in a chat, and where it goes."""
 
 import base64
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from pallas_cli.chat.conversation import agent_endpoint
 from pallas_cli.chat.loop import LARGEST_IMAGE, Command, parse_line, read_image, show_answer
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer
@@ -50,3 +51,16 @@ def test_an_answer_is_markdown_on_a_terminal_and_as_it_is_in_a_pipe(terminal: bo
     with console.capture() as printed:
         show_answer(console, CallAnswer(text="- **one**", failed=False))
     assert re.sub(r"\x1b\[\d*m", "", printed.get()).strip() == shown
+
+
+@pytest.mark.parametrize(
+    ("gateway", "agent", "url"),
+    [
+        ("http://host:1", "harper", "http://host:1/mcp/harper"),
+        ("http://host:1/", "demo/harper", "http://host:1/teams/demo/mcp/harper"),
+        ("http://host:24101/mcp", "harper", "http://host:24101/mcp"),
+        ("http://host:1/teams/demo/mcp/harper/", "harper", "http://host:1/teams/demo/mcp/harper"),
+    ],
+)
+def test_an_agent_is_found_by_name_by_team_or_by_its_own_endpoint(gateway: str, agent: str, url: str) -> None:
+    assert agent_endpoint(gateway, agent) == (url, "harper")

@@ -1,4 +1,4 @@
-"""The question before a change that cannot be undone, on a terminal."""
+"""Options that commands share: which part of a list, and whether a change is wanted."""
 
 import os
 import pty
@@ -8,6 +8,34 @@ import time
 from pathlib import Path
 
 import pytest
+
+from pallas_cli.options import Page
+from pallas_cli.refused import WrongUsage
+
+ROWS = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("page", "rows", "said"),
+    [
+        (Page(), ROWS, ""),
+        (Page(3), ROWS, ""),
+        (Page(2), ["a", "b"], "more: --after b\n"),
+        (Page(1, "a"), ["b"], "more: --after b\n"),
+        (Page(2, "a"), ["b", "c"], ""),
+        (Page(None, "c"), [], ""),
+    ],
+)
+def test_a_part_ends_with_where_the_next_one_begins(
+    page: Page, rows: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (page.cut(ROWS, str), capsys.readouterr().err) == (rows, said)
+
+
+def test_a_row_that_is_not_there_is_refused() -> None:
+    with pytest.raises(WrongUsage, match="no row 'x'"):
+        Page(after="x").cut(ROWS, str)
+
 
 SCRIPT = """
 import asyncio, typer

@@ -13,7 +13,6 @@ from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
-from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.log_key import find_log_key
 from pallas_cli.options import confirm
@@ -31,8 +30,9 @@ from pallas_cli.turns.listing import (
 )
 from pallas_contracts.turns import TurnOutcome
 
-_SECONDS = 5.0
-"""Seconds to wait for the outcome of a cancelled turn."""
+_AT_ONCE = 16
+_SECONDS, _LOOK = 5.0, 0.1
+"""How long the outcomes of cancelled turns are waited for, and the time between two looks."""
 
 
 async def cancel(bus: Bus, turn_id: str, *, as_json: bool, timeout: float = _SECONDS) -> None:
@@ -46,25 +46,13 @@ async def cancel(bus: Bus, turn_id: str, *, as_json: bool, timeout: float = _SEC
     turn = await find_turn(bus, turn_id)
     if turn.outcome is not None:
         raise Refused(f"turn {turn_id} has already ended: {turn.outcome.status}")
-    first = await request_cancel(bus, turn.ref, "cancelled by an operator", turn.request)
-    if turn.request is not None:
-        await withdraw_turn(bus, turn.request, turn.position)
-    outcome = await _outcome(bus, turn, timeout)
+    first = await _cancel(bus, turn)
+    outcome = (await _outcomes(bus, [turn], timeout)).get(turn_id)
     if as_json:
         ended = outcome.status if outcome is not None else None
         print(json.dumps({"turn": turn_id, "cancelled": True, "first": first, "was": turn.state, "ended": ended}))
     else:
         print_plain(f"Turn {turn_id} {'cancelled' if first else 'was already cancelled'}{_end(turn, outcome)}")
-
-
-async def _outcome(bus: Bus, turn: TurnHistory, timeout: float) -> TurnOutcome | None:
-    async with follow_turns(bus) as feeds:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                async for item in await feeds.resume(turn.ref):
-                    if isinstance(item, TurnOutcome):
-                        return item
-    return None
 
 
 def _end(turn: TurnHistory, outcome: TurnOutcome | None) -> str:
@@ -76,11 +64,6 @@ def _end(turn: TurnHistory, outcome: TurnOutcome | None) -> str:
     if outcome.status != "cancelled":
         return f", but it had already ended{worker}: {outcome.status}."
     return f": it ran{worker} and was stopped." if attempts else ": it had not started and was removed from its queue."
-
-
-_AT_ONCE = 16
-_TIMEOUT, _LOOK = 5.0, 0.1
-"""Seconds to wait for the outcomes of cancelled turns, and between two looks."""
 
 
 async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_json: bool) -> None:
@@ -108,10 +91,12 @@ async def cancel_many(bus: Bus, selection: Selection, *, confirmed: bool, as_jso
         print_plain(f"{turns_text(len(turns))} cancelled: {'; '.join(filter(None, parts)) or 'nothing to do'}.")
 
 
-async def _cancel(bus: Bus, turn: TurnHistory) -> None:
-    await request_cancel(bus, turn.ref, "cancelled by an operator", turn.request)
+async def _cancel(bus: Bus, turn: TurnHistory) -> bool:
+    """Cancel a turn; whether nobody had done so before."""
+    first = await request_cancel(bus, turn.ref, "cancelled by an operator", turn.request)
     if turn.request is not None:
         await withdraw_turn(bus, turn.request, turn.position)
+    return first
 
 
 def _cancelled(turn: TurnHistory, ended: dict[str, TurnOutcome]) -> dict[str, str | None]:
@@ -119,11 +104,11 @@ def _cancelled(turn: TurnHistory, ended: dict[str, TurnOutcome]) -> dict[str, st
     return {"turn": turn.turn_id, "was": turn.state, "ended": outcome.status if outcome is not None else None}
 
 
-async def _outcomes(bus: Bus, turns: Sequence[TurnHistory]) -> dict[str, TurnOutcome]:
-    """The outcomes of these turns, as far as they have one within `_TIMEOUT`."""
+async def _outcomes(bus: Bus, turns: Sequence[TurnHistory], timeout: float = _SECONDS) -> dict[str, TurnOutcome]:
+    """The outcomes of these turns, as far as they have one within the timeout."""
     found = dict[str, TurnOutcome]()
     with suppress(TimeoutError):
-        async with asyncio.timeout(_TIMEOUT):
+        async with asyncio.timeout(timeout):
             while len(found) < len(turns):
                 found = await stored_outcomes(bus, [turn.ref for turn in turns])
                 await asyncio.sleep(_LOOK)

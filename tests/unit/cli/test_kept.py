@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from pallas_cli.kept_addresses import find_address, keep_addresses
-from pallas_cli.kept_secrets import find_admin_password, find_token
-from pallas_cli.log_key import find_log_key
+from pallas_cli.kept_secrets import find_admin_password, find_log_key, find_token
 from pallas_cli.parts import DEFAULTS
 from pallas_cli.refused import Refused
 from pallas_cli.stack.data import kept_secret

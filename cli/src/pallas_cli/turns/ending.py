@@ -14,7 +14,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_cli.log_key import find_log_key
+from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused

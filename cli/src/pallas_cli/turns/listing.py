@@ -15,7 +15,7 @@ from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
 from pallas_cli.costs import cost_text, document_of
-from pallas_cli.log_key import find_log_key
+from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.options import say_more
 from pallas_cli.plain_text import print_plain, print_table

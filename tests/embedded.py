@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.embedded.servers import EmbeddedRedis
 from pallas_cli.stack.ports import is_free
 
 _STARTS_WITHIN = 60.0

@@ -18,8 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from tests.embedded import free_port
 
 from pallas_cli.embedded.postgres import EmbeddedPostgres
-from pallas_cli.processes.after_fork import child_setup
-from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.child import Launch, child_setup
 
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 30.0

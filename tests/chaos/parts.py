@@ -210,7 +210,7 @@ def _data_agent(name: str, folder: Path, file: Path, pools: Sequence[str]) -> Pa
 
 def _redis(folder: Path) -> Part | None:
     """A redis-server, where this environment has one."""
-    from pallas_cli.embedded.redis import EmbeddedRedis
+    from pallas_cli.embedded.servers import EmbeddedRedis
     from pallas_cli.refused import Refused
 
     try:

@@ -15,7 +15,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_cli": (
         ("",),
         ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),
-        ("calling", "fleet", "k8s", "libraries", "processes", "starting", "turns"),
+        ("calling", "fleet", "k8s", "libraries", "processes", "turns"),
         ("embedded",),
         ("stack", "completing", "rest"),
         ("backup", "doctor"),

@@ -23,10 +23,10 @@ from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 from tests.upgrade import previous
 
-from pallas_cli.processes.launch import Launch, ProcessSpec
-from pallas_cli.stack.options import External, StackOptions
-from pallas_cli.stack.planning import make_plan
-from pallas_cli.stack.services import all_specs
+from pallas_cli.processes.child import Launch
+from pallas_cli.processes.supervisor import ProcessSpec
+from pallas_cli.stack.plan import External, StackOptions, make_plan
+from pallas_cli.stack.table import all_specs
 from pallas_cli.team_folders import read_teams
 
 OLD, NEW = "old", "new"
@@ -161,7 +161,7 @@ async def a_world(
         options = StackOptions(folder, teams=(TEAM,), port_base=free_port_base(), drain_seconds=2)
         external = External(redis=redis.url, postgres=postgres.url)
         plan = make_plan(options, external, folder, read_teams([TEAM], os.environ), demo=False, report=print)
-        assert plan.auth is not None
+        assert plan.accounts is not None
         specs = {spec.name: spec for spec in all_specs(plan)}
         ports = [free_port() for _ in range(_POOLS)]
         agent = (sys.executable, "-m", "tests.chaos.data_agent", str(free_port()), DATA_AGENT)
@@ -177,7 +177,7 @@ async def a_world(
             }
             await stack.enter_async_context(_server(Launch(agent, _always), folder / "data-agent.log"))
             http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False, timeout=30))
-            passwords = {"admin": plan.auth.accounts.admin_password}
+            passwords = {"admin": plan.accounts.admin_password}
             world = World(folder, specs, http, passwords, ports, nurseries, redis, servers)
             stack.callback(world.close)
             yield world

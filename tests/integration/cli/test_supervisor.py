@@ -21,11 +21,11 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.leaders import watch_leaders
 from pallas_bus.transport.streams import declare
 from pallas_cli.broker_config.users import Seeds
-from pallas_cli.embedded.nats import EmbeddedNats
-from pallas_cli.processes import keeper, log_files
-from pallas_cli.processes.launch import Launch, ProcessSpec
+from pallas_cli.embedded.servers import EmbeddedNats
+from pallas_cli.processes import supervisor as supervisor_module
+from pallas_cli.processes.child import Launch
 from pallas_cli.processes.probes import answers_ok
-from pallas_cli.processes.supervisor import StartTimeout, Supervisor
+from pallas_cli.processes.supervisor import ProcessSpec, StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.catalog import GATEWAY, TURN_LOG
@@ -102,8 +102,8 @@ def parts_of(log: Path) -> dict[str, tuple[str, int]]:
 async def test_a_large_log_is_emptied_and_its_last_parts_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "LARGEST", 10)
-    monkeypatch.setattr(log_files, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor_module, "LARGEST_LOG", 10)
+    monkeypatch.setattr(supervisor_module, "CHECK_LOGS_EVERY", 0.01)
     log = tmp_path / "a-1.log"
     async with started(tmp_path, stand_in("a")):
         for number in range(4):
@@ -271,7 +271,7 @@ async def test_children_of_a_process_are_ended_too(tmp_path: Path) -> None:
 async def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     script = (
         "import asyncio, pathlib, sys; from pallas_cli.processes import child\n"
-        "from pallas_cli.processes.launch import Launch\n"
+        "from pallas_cli.processes.child import Launch\n"
         "async def ready(): return True\n"
         "async def main():\n"
         "    started = await child.start(Launch(('sleep', '600'), ready), pathlib.Path(sys.argv[1]))\n"
@@ -293,7 +293,7 @@ async def test_a_broker_that_could_not_write_to_its_disk_is_not_ready_and_is_sta
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full for a moment: files of this process cannot grow, and what failed once fails for good."""
-    monkeypatch.setattr(keeper, "BROKEN_EVERY", 2.0)
+    monkeypatch.setattr(supervisor_module, "BROKEN_EVERY", 2.0)
     monkeypatch.setattr(leaders_module, "WRITE_EVERY", 1)
     nats = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), free_port(), free_port())
     async with started(tmp_path, ProcessSpec("nats", 1, 1, nats.launch)) as watched:

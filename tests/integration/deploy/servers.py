@@ -13,7 +13,7 @@ from tests.deployment.compose import SECRETS, containers, environment, mounted_f
 from tests.embedded import free_port, nats_binary
 from tests.integration.real_parts import until
 
-from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.embedded.servers import EmbeddedRedis
 
 _STARTS_WITHIN = 60.0
 

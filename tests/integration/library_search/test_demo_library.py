@@ -23,8 +23,7 @@ from tests.postgres import PostgresServer
 from tests.workspaces_world.registry import Registry
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.demo_instance import WORKSPACE
-from pallas_cli.stack.demo_library import LIBRARY, Operator, ensure_demo_library
+from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, Operator, ensure_demo_library
 from pallas_cli.stack.demo_team import DemoTeam
 from pallas_cli.team_folders import TeamSummary
 
@@ -187,18 +186,6 @@ async def test_a_wrong_password_is_reported_with_the_request_that_failed(parts: 
     wrong = replace(parts.operator, admin_password="no")
     with pytest.raises(Refused, match=rf"GET {ADMIN}/teams/{TEAM}/ failed with status 401"):
         await ensure_demo_library(parts.demo, wrong)
-
-
-async def test_the_team_of_an_earlier_version_is_taken_over_with_its_workspaces(parts: Parts) -> None:
-    old = (await parts.lifecycle.daedalus.post(TEAMS, json={"id": TEAM, "name": "Demo"})).json()["jwt"]
-    await parts.lifecycle.attach(TEAM, WORKSPACE, "elsewhere")
-    parts.demo.keep_jwt(old)
-    jwt = await parts.ensure()
-    assert jwt != old
-    assert await parts.found(jwt) == {"one.md", "two.md"}
-    team_now = (await parts.lifecycle.daedalus.get(f"{TEAMS}{TEAM}/")).json()
-    assert team_now["workspace_ids"] == [WORKSPACE, "elsewhere"]
-    assert await parts.ensure() == jwt
 
 
 async def test_a_team_that_was_deleted_at_the_console_is_not_recreated(parts: Parts) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.demo_team import DemoTeam, prepared_team, with_demo_team, without_library
+from pallas_cli.stack.ports import DEFAULT_BASE, Ports, demo_addresses
 from pallas_cli.team_folders import TeamSummary, read_teams
 from pallas_teams import HttpServer, load_team
 
 CHECKOUT = Path(__file__).parents[3] / "teams" / "demo"
-ADDRESSES = DemoServers(1, 2).environ()
+ADDRESSES = demo_addresses(Ports(DEFAULT_BASE))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_hosted_demo_folder_adds_a_secrets_file_to_that_of_the_checkout(
     hosted = load_team(demo.folder, ADDRESSES)
     server = hosted.servers["library-search"]
     assert isinstance(server, HttpServer)
-    assert server.url.get_secret_value() == "http://127.0.0.1:2/mcp"
+    assert server.url.get_secret_value() == ADDRESSES["PALLAS_DEMO_LIBRARY_URL"]
     assert server.headers["Authorization"].get_secret_value() == "Bearer head.body.sign-_"
     assert hosted.agents["research"].servers == ("toolbox", "library-search")
 

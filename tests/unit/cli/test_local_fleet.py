@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.test_services import PLAN
+from tests.unit.cli.test_table import PLAN
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.fleet_services import fleet_specs
 from pallas_cli.stack.local_fleet import LocalFleet, local_fleet
+from pallas_cli.stack.table import all_specs
 
 ON = {"PALLAS_FLEET_LOCAL": "true"}
 SHELL = "/bin/sh -c 'read x'"
@@ -42,8 +42,8 @@ def test_a_local_fleet_runs_the_demo_agent_unless_a_program_is_named() -> None:
 async def test_the_stand_in_runs_the_program_with_the_variables_that_are_passed(tmp_path: Path) -> None:
     local = local_fleet(ON | {"PALLAS_FLEET_PROGRAM": SHELL, "PALLAS_FLEET_PASS": "A_KEY", "A_KEY": "sesame"})
     assert "sesame" not in repr(local)
-    plan = replace(PLAN, data=tmp_path, fleet=replace(PLAN.fleet, local=local))
-    specs = {spec.name: spec for spec in fleet_specs(plan, behind=())}
+    plan = replace(PLAN, data=tmp_path, local=local)
+    specs = {spec.name: spec for spec in all_specs(plan)}
     launch = await specs["coder"].prepare()
     assert launch.command[:4] == (sys.executable, "-P", "-m", "pallas_demo.coder")
     assert launch.command[-4:] == ("--program", SHELL, "--pass", "A_KEY")

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.ports import Ports, free_port, is_free, require_free
+from pallas_cli.stack.ports import OFFSETS, Ports, free_port, is_free, require_free
 
 
 @pytest.fixture
@@ -18,11 +18,9 @@ def busy_port() -> Generator[int]:
 
 def test_ports_count_from_the_base() -> None:
     ports = Ports(40000)
-    assert (ports.registry, ports.gateway, ports.nats, ports.nats_monitor) == (40000, 40020, 40030, 40031)
-    assert (ports.redis, ports.postgres, ports.demo_tools) == (40032, 40033, 40034)
-    assert (ports.team_lifecycle, ports.library_search) == (40036, 40037)
-    assert (ports.pipelines, ports.data_pool) == (40038, 40039)
-    assert (ports.coder, ports.fleet, ports.workspaces) == (40040, 40041, 40042)
+    names = ("registry", "agent-gateway", "nats-server", "redis-server", "postgres", "demo-tools", "workspaces")
+    assert [*map(ports.of, names)] == [40000, 40020, 40030, 40032, 40033, 40034, 40042]
+    assert len(ports.all()) == len(OFFSETS), "no port has two owners"
 
 
 def test_ports_of_agents_move_with_the_base() -> None:
@@ -32,7 +30,7 @@ def test_ports_of_agents_move_with_the_base() -> None:
 def test_further_gateways_avoid_ports_that_are_fixed_or_belong_to_agents() -> None:
     ports = Ports(free_port() // 100 * 100)
     found = ports.gateways(12, taken={ports.base + 22})
-    assert found[0] == ports.gateway
+    assert found[0] == ports.of("agent-gateway")
     assert len(set(found)) == 12
     assert not set(found[1:]) & (ports.all() | {ports.base + 22})
 

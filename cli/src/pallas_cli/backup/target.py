@@ -10,14 +10,12 @@ from pallas_bus.transport.access import Access
 from pallas_cli.broker import access_to, log_shards
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.contexts import kept_in, setting
-from pallas_cli.embedded.nats import EmbeddedNats
-from pallas_cli.embedded.postgres import EmbeddedPostgres
+from pallas_cli.embedded.postgres import EmbeddedPostgres, database_url, ensure_database
+from pallas_cli.embedded.servers import EmbeddedNats
 from pallas_cli.kept_addresses import NO_PART, find_address
-from pallas_cli.processes.child import start
-from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.child import Launch, start
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.stack.data import SECRETS, kept_secret, locked
-from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.catalog import DATABASES, RESTORE
 from pallas_contracts.errors import Rejected

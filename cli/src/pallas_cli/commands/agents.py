@@ -43,7 +43,7 @@ def validate(
     """
     result = check(folders)
     if run and result.valid:
-        from pallas_cli.processes.run_check import run_faults
+        from pallas_cli.processes.fast_agent import run_faults
 
         faults = tuple(run_faults(result.teams))
         result = TeamCheck(faults=faults) if faults else result

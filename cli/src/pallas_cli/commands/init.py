@@ -14,6 +14,6 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Write a team folder that runs at once, without a key."""
-    from pallas_cli.starting.init import write_team
+    from pallas_cli.stack.new_team import write_team
 
     write_team(folder, python=python, as_json=as_json)

@@ -50,8 +50,8 @@ def up(
     """Run the whole platform on this machine, until Ctrl-C."""
     from rich.console import Console
 
-    from pallas_cli.embedded.binaries import require_services
-    from pallas_cli.stack.options import StackOptions
+    from pallas_cli.embedded.servers import require_services
+    from pallas_cli.stack.plan import StackOptions
     from pallas_cli.stack.run import run_stack
 
     require_services()

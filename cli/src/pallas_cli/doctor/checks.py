@@ -12,10 +12,8 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal
 
-from pallas_cli.embedded.binaries import require_services
-from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
-from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis, require_services
 from pallas_cli.refused import Refused
 from pallas_cli.stack.ports import Ports, is_free
 

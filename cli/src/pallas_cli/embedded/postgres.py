@@ -1,6 +1,6 @@
-"""A Postgres on loopback, as a child process.
+"""A Postgres on loopback, as a child process, and the databases of services on one Postgres, wherever it runs.
 
-Postgres refuses to be root; started by root it runs in a user namespace (see `after_fork`). Every account of the
+Postgres refuses to be root; started by root it runs in a user namespace (see `child_setup`). Every account of the
 machine can open a connection, so every role needs a password.
 """
 
@@ -8,24 +8,38 @@ import asyncio
 import os
 import shutil
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from subprocess import SubprocessError
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from pallas_cli.embedded.binaries import package_binary
+from pallas_cli.embedded.servers import package_binary
 from pallas_cli.private_files import private_folder, write_atomically
-from pallas_cli.processes.after_fork import child_setup
+from pallas_cli.processes.child import Launch, child_setup
 from pallas_cli.processes.environment import server_environment
-from pallas_cli.processes.launch import Launch
 from pallas_cli.processes.probes import answers
 from pallas_cli.refused import Refused
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
 
 _USER = "postgres"
 _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 _HBA = """\
 # Made by Pallas. The role {user} has the password with this digest: {digest}
 host all all {host}/32 scram-sha-256
+"""
+_CONNECT_SECONDS = 5.0
+_OWNER = "select pg_get_userbyid(datdba) from pg_database where datname = $1"
+_ROLE = """\
+do $$ begin
+  if not exists (select from pg_roles where rolname = '{name}') then create role "{name}"; end if;
+  alter role "{name}" login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password '{password}';
+end $$
 """
 
 
@@ -146,3 +160,58 @@ class EmbeddedPostgres:
         except OSError:
             return False
         return len(lines) > 7 and lines[7].strip() == "ready"
+
+
+def database_url(url: str, name: str, password: str | None = None) -> str:
+    """The address of the database `name` on the server at `url`; with a `password`, for the role of the same name."""
+    parts = urlsplit(url)
+    server = parts.netloc if password is None else f"{name}:{password}@{parts.netloc.rpartition('@')[2]}"
+    return parts._replace(netloc=server, path=f"/{name}").geturl()
+
+
+def without_user(url: str) -> str:
+    """The address of a server without user, password and database."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query="").geturl()
+
+
+async def ensure_database(url: str, name: str, password: str | None = None) -> None:
+    """Create the database `name` on the server at `url`, unless it exists.
+
+    With a `password` (which needs a superuser), it belongs to a role of the same name that can use no other database.
+    `postgres` and `template1` are closed to all roles but superusers, too.
+
+    Raises:
+        Refused: the server cannot be used, or the database cannot be created.
+    """
+    from asyncpg import InterfaceError, PostgresError
+
+    try:
+        async with _connected(url) as server:
+            owner = await server.fetchval(_OWNER, name)
+            if owner is None:
+                await server.execute(f'create database "{name}"')
+            if password is None:
+                return
+            await server.execute(_ROLE.format(name=name, password=password))
+            if owner != name:
+                await server.execute(f'alter database "{name}" owner to "{name}"')
+            # Two services that revoke a right of the same database at once would fail.
+            await server.execute("select pg_advisory_lock(1)")
+            for closed in (name, "postgres", "template1"):
+                await server.execute(f'revoke connect on database "{closed}" from public')
+    except (PostgresError, InterfaceError, OSError, TimeoutError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Refused(f"the database {name!r} on Postgres at {urlsplit(url).hostname} cannot be used: {why}") from error
+
+
+@asynccontextmanager
+async def _connected(url: str) -> "AsyncGenerator[Connection]":
+    """A connection in autocommit mode."""
+    import asyncpg
+
+    connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS)
+    try:
+        yield connection
+    finally:
+        await connection.close()

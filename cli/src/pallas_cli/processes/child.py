@@ -1,21 +1,47 @@
-"""One running process, started in its own session.
+"""One process that `pallas up` starts: how, in which state it is, and how it ends.
 
-With its own session, Ctrl-C on the terminal reaches only the supervisor, which then stops the children in order.
+Each has its own session. So Ctrl-C on the terminal reaches only the supervisor, which then stops the others in order.
+On Linux the kernel kills them when the supervisor dies, so even `kill -9` of the supervisor leaves no process behind.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_cli.private_files import PRIVATE, private_folder
-from pallas_cli.processes.after_fork import child_setup
-from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.environment import server_environment
 from pallas_cli.refused import Refused
 
 _PROBE_INTERVAL = 0.1
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LINUX = sys.platform == "linux"
+
+type Probe = Callable[[], Awaitable[bool]]
+"""Returns whether the process is ready. It never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of one process.
+
+    `env` is the whole environment. `rootless` is for servers that refuse to run as root. A
+    process whose probe `broken` says so for long cannot mend itself, and is started again.
+    """
+
+    command: tuple[str, ...]
+    ready: Probe
+    broken: Probe | None = None
+    env: Mapping[str, str] = field(default_factory=server_environment, repr=False)
+    rootless: bool = False
+    stop_signal: signal.Signals = signal.SIGTERM
+    orphan_signal: signal.Signals = signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +67,6 @@ class Child:
         while not (self.process.returncode is None and await self.launch.ready()):  # noqa: ASYNC110 - a probe
             await asyncio.sleep(_PROBE_INTERVAL)
 
-    def terminate(self) -> None:
-        """Send the stop signal; does nothing if the process has ended."""
-        with suppress(ProcessLookupError):
-            self.process.send_signal(self.launch.stop_signal)
-
     def kill(self) -> None:
         """Kill the process and its process group; does nothing if they have ended."""
         with suppress(ProcessLookupError, PermissionError):
@@ -55,7 +76,8 @@ class Child:
 
     async def stop(self, grace: float) -> bool:
         """Send the stop signal, wait `grace` seconds, then kill. Return whether it stopped without being killed."""
-        self.terminate()
+        with suppress(ProcessLookupError):
+            self.process.send_signal(self.launch.stop_signal)
         try:
             async with asyncio.timeout(grace):
                 await self.ended()
@@ -97,3 +119,45 @@ async def start(launch: Launch, log: Path) -> Child:
         except OSError as error:
             raise Refused(f"cannot start {launch.command[0]}: {error.strerror or error}") from error
     return Child(launch, process, log, offset)
+
+
+def child_setup(orphan_signal: signal.Signals, rootless: bool) -> Callable[[], None] | None:
+    """Return the function that `subprocess` runs in the child before exec, or None if there is nothing to do.
+
+    It runs in a fork of a process that may have threads, so it must not import modules or take locks: everything is
+    looked up before the fork. With `rootless`, a child of root gets a user namespace in which it is the user `nobody`.
+    It keeps its access to root's files, and needs no account and no changed permissions.
+    """
+    if not _LINUX:
+        return None
+    from pwd import getpwnam
+
+    prctl, supervisor = ctypes.CDLL(None).prctl, os.getpid()
+    nobody = getpwnam("nobody").pw_uid if rootless and os.geteuid() == 0 else None
+
+    def setup() -> None:
+        if nobody is not None:
+            os.unshare(os.CLONE_NEWUSER)
+            _write("/proc/self/uid_map", f"{nobody} 0 1")
+            _write("/proc/self/setgroups", "deny")
+            _write("/proc/self/gid_map", f"{nobody} 0 1")
+        # A change of credentials clears the death signal, so it comes last.
+        prctl(_PR_SET_PDEATHSIG, int(orphan_signal), 0, 0, 0)
+        if os.getppid() != supervisor:
+            os._exit(1)
+
+    return setup
+
+
+def _write(path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of orphans of its children, so that it can find and end them."""
+    if _LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

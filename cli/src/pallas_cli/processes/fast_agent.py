@@ -1,19 +1,26 @@
 """The environment of fast-agent-worker, which has packages of its own: fast-agent pins most of its dependencies.
 
-It is made when a folder needs it for the first time, and again when the lock has changed.
+It is made when a folder needs it for the first time, and again when the lock has changed. The check of a folder makes
+its agents there, in a process of its own and within bounds.
 """
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pallas_cli.processes.environment import team_environment
 from pallas_cli.refused import Refused
+
+if TYPE_CHECKING:
+    from pallas_teams import Fault, TeamFolder
 
 PYTHON = "PALLAS_FAST_AGENT_PYTHON"
 """The variable that names the Python of an environment with fast-agent-worker, where there is no checkout."""
@@ -21,7 +28,15 @@ PYTHON = "PALLAS_FAST_AGENT_PYTHON"
 _ROOT = Path(__file__).resolve().parents[4]
 _PROJECT = _ROOT / "services" / "fast-agent-worker"
 _PLACE = _ROOT / ".tools" / "fast-agent-worker"
-_SECONDS = 900.0
+_SYNC_SECONDS = 900.0
+
+CHECK_SECONDS = 60.0
+"""How long the modules of a folder may take to be imported."""
+
+_LATE = (
+    f"its team's modules were not imported within {CHECK_SECONDS:g} s; "
+    'put what runs behind: if __name__ == "__main__":'
+)
 
 
 def fast_agent_python(environ: Mapping[str, str], report: Callable[[str], None]) -> Path:
@@ -48,7 +63,7 @@ def _sync(environ: Mapping[str, str]) -> None:
     command = (uv, "sync", "--quiet", "--frozen", "--project", str(_PROJECT), "--python", sys.executable)
     env = {**os.environ, **environ, "UV_PROJECT_ENVIRONMENT": str(_PLACE)}
     try:
-        code, output = asyncio.run(finished(command, env, _SECONDS))
+        code, output = asyncio.run(_finished(command, env, _SYNC_SECONDS))
     except (OSError, TimeoutError) as error:
         raise Refused(f"fast-agent cannot be installed: {type(error).__name__}") from error
     if code:
@@ -56,7 +71,34 @@ def _sync(environ: Mapping[str, str]) -> None:
         raise Refused(f"fast-agent cannot be installed: {last[0]}")
 
 
-async def finished(command: Sequence[str], env: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+def run_faults(teams: "Sequence[TeamFolder]") -> "Iterator[Fault]":
+    """A fault for each fast-agent agent that cannot be made.
+
+    Raises:
+        Refused: fast-agent cannot be installed.
+    """
+    from pallas_teams import Fault
+
+    for team in teams:
+        if any(agent.kind == "fast-agent" for agent in team.agents.values()):
+            for agent, reason in _failed_agents(team.folder).items():
+                yield Fault(str(team.folder), 0, 0, f"agents.{agent}", reason)
+
+
+def _failed_agents(folder: Path) -> Mapping[str, str]:
+    python = fast_agent_python(os.environ, lambda line: print(line, file=sys.stderr))
+    command = (str(python), "-m", "fast_agent_worker.check", str(folder))
+    try:
+        code, output = asyncio.run(_finished(command, team_environment(), CHECK_SECONDS))
+    except TimeoutError:
+        return {"…": _LATE}
+    if code:
+        return {"…": f"the folder cannot be loaded; the process ended with {code}"}
+    failed: dict[str, str] = json.loads(output)["failed"]
+    return failed
+
+
+async def _finished(command: Sequence[str], env: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
     """Run a program that reads nothing, and return its exit code and its output.
 
     Raises:

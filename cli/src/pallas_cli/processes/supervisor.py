@@ -1,21 +1,70 @@
-"""Starts the processes of a stack in the order of their needs, keeps them running and stops them in stages."""
+"""Starts the processes of a stack in the order of their needs, keeps them running and stops them in stages.
+
+A service that refuses its settings exits with code 2. If that happens before the process was ready once, the start of
+the stack fails. Every other exit is followed by a restart.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
 from pathlib import Path
+from subprocess import SubprocessError
 from time import monotonic
 
-from pallas_cli.processes.after_fork import adopt_orphans
-from pallas_cli.processes.keeper import Keeper
-from pallas_cli.processes.launch import ProcessSpec
-from pallas_cli.processes.log_files import keep_small
+from pallas_cli.private_files import PRIVATE
+from pallas_cli.processes.child import Child, Launch, Probe, adopt_orphans, start
+from pallas_cli.refused import Refused
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+STEADY = 5.0
+"""A process that was ready for so many seconds is restarted at once."""
+
+BROKEN_EVERY = 3.0
+BROKEN_TIMES = 4
+"""A process that says so often, with so many seconds between, that it cannot work is started again."""
+
+LARGEST_LOG = 10 * 1024 * 1024
+"""Bytes of a log; a burst within `CHECK_LOGS_EVERY` seconds may exceed them."""
+EARLIER_LOGS = 2
+"""How many earlier parts of a log are kept: `.1` and `.2`."""
+CHECK_LOGS_EVERY = 2.0
+
+_REFUSED_SETTINGS = 2
+_BROKEN_GRACE = 10.0
 _LAST_STAGES_GRACE = 10.0
 """Seconds to stop the later stages, for example a Postgres that writes its last checkpoint to a slow disk."""
 
 
 class StartTimeout(Exception):
     """Some processes were not ready in time. The message names them and their logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """A process that the stack keeps running.
+
+    `name` is the key in the ready file; `number` (from 1) numbers the replicas. Stages stop in descending order. Within
+    a stage, stop signals are sent in the order of the specs. `prepare` is called before every start, so a restarted
+    process may get another port, and its files are written again. The process is started when all processes in `needs`
+    are ready; names that are not in this stack run elsewhere and are ignored.
+    """
+
+    name: str
+    number: int
+    stage: int
+    prepare: Callable[[], Awaitable[Launch]]
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def label(self) -> str:
+        """The name of this process in messages, and of its log file."""
+        return f"{self.name}-{self.number}"
 
 
 class Supervisor:
@@ -29,10 +78,10 @@ class Supervisor:
         on_restart: Callable[[], None],
     ) -> None:
         """`report` prints a line for the user; `on_restart` is called when a restarted process is ready."""
-        self._keepers = [Keeper(spec, logs, report, on_restart) for spec in specs]
+        self._keepers = [_Keeper(spec, logs, report, on_restart) for spec in specs]
         self._report = report
         self._others: frozenset[int] = frozenset()
-        self._tidying: asyncio.Task[None] | None = None
+        self._rotating: asyncio.Task[None] | None = None
 
     def pids(self) -> dict[str, list[int]]:
         """Return the current process ids by name, in the order of the replicas."""
@@ -51,10 +100,10 @@ class Supervisor:
         """
         adopt_orphans()
         self._others = _descendants()
-        self._tidying = asyncio.create_task(keep_small([keeper.log for keeper in self._keepers]))
-        starting: dict[asyncio.Task[None], Keeper] = {}
+        self._rotating = asyncio.create_task(_rotate_logs([keeper.log for keeper in self._keepers]))
+        starting: dict[asyncio.Task[None], _Keeper] = {}
         for keeper in self._keepers:
-            starting[asyncio.create_task(self._start_behind(keeper, starting))] = keeper
+            starting[asyncio.create_task(_start_behind(keeper, starting))] = keeper
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.gather(*starting)
@@ -67,14 +116,6 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
 
-    async def _start_behind(self, keeper: Keeper, starting: Mapping[asyncio.Task[None], Keeper]) -> None:
-        """Start a process when its needs are ready. It is not started if one of them failed."""
-        needed = [task for task, other in starting.items() if other.spec.name in keeper.spec.needs]
-        if needed:
-            await asyncio.wait(needed)
-        if all(task.exception() is None for task in needed):
-            await keeper.start()
-
     async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
         """Stop the stages in reverse order: the first within `drain` seconds, each other within 10 s.
 
@@ -82,26 +123,171 @@ class Supervisor:
         """
         hurry = asyncio.create_task(self._kill_when(urgent)) if urgent is not None else None
         grace = drain
-        for stage in reversed(self._stages()):
-            since = monotonic()
-            calm = await asyncio.gather(*(keeper.stop(grace) for keeper in stage))
-            for keeper, went in zip(stage, calm, strict=True):
+        for stage in sorted({keeper.spec.stage for keeper in self._keepers}, reverse=True):
+            since, keepers = monotonic(), [keeper for keeper in self._keepers if keeper.spec.stage == stage]
+            calm = await asyncio.gather(*(keeper.stop(grace) for keeper in keepers))
+            for keeper, went in zip(keepers, calm, strict=True):
                 if not went:
                     self._report(f"{keeper.spec.label} was killed: still running after {monotonic() - since:.1f} s")
             grace = _LAST_STAGES_GRACE
-        for task in (hurry, self._tidying):
+        for task in (hurry, self._rotating):
             if task is not None:
                 task.cancel()
         await asyncio.to_thread(_end_descendants, self._others)
-
-    def _stages(self) -> list[list[Keeper]]:
-        numbers = sorted({keeper.spec.stage for keeper in self._keepers})
-        return [[keeper for keeper in self._keepers if keeper.spec.stage == number] for number in numbers]
 
     async def _kill_when(self, urgent: asyncio.Event) -> None:
         await urgent.wait()
         for keeper in self._keepers:
             keeper.kill()
+
+
+class _Keeper:
+    """One process of the stack, across its restarts."""
+
+    def __init__(
+        self, spec: ProcessSpec, logs: Path, report: Callable[[str], None], on_restart: Callable[[], None]
+    ) -> None:
+        self.spec = spec
+        self.log = logs / f"{spec.label}.log"
+        self.child: Child | None = None
+        self._report = report
+        self._on_restart = on_restart
+        self._ready_at = inf
+        self._pause = FIRST_PAUSE
+        self._first_ready: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether `start` was called."""
+        return self._task is not None
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready.
+
+        Raises:
+            Refused: the process refuses its settings, or cannot be executed.
+        """
+        self._first_ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep(self._first_ready))
+        await self._first_ready
+
+    async def stop(self, grace: float) -> bool:
+        """Stop the process permanently; return whether it stopped within `grace` seconds without being killed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        return self.child is None or await self.child.stop(grace)
+
+    def kill(self) -> None:
+        """Kill the process permanently, as a part of a stop."""
+        if self._task is not None:
+            self._task.cancel()
+        if self.child is not None:
+            self.child.kill()
+
+    async def _keep(self, first_ready: asyncio.Future[None]) -> None:
+        while True:
+            self._ready_at = inf
+            try:
+                self.child = await start(await self.spec.prepare(), self.log)
+            except (Refused, OSError, SubprocessError) as error:  # such as a full disk or the limit of processes
+                failed = Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
+                if not first_ready.done():
+                    first_ready.set_exception(error if isinstance(error, Refused) else failed)
+                    return
+                self._report(str(failed))
+            else:
+                code = await self._watch(self.child, first_ready)
+                if code == _REFUSED_SETTINGS and not first_ready.done():
+                    first_ready.set_exception(Refused(f"{self.spec.label}: {self.child.last_line() or 'refused'}"))
+                    return
+                self._report(f"{self.spec.label} {_ending(code)}")
+            pause, self._pause = pause_after(monotonic() - self._ready_at, self._pause)
+            self._report(f"{self.spec.label} restarts in {pause:.1f} s (log: {self.log})")
+            await asyncio.sleep(pause)
+
+    async def _watch(self, running: Child, first_ready: asyncio.Future[None]) -> int:
+        """Wait for the end of one process and return its exit code; report when it is ready, and end it when broken."""
+        watching = [asyncio.create_task(self._report_ready(running, first_ready))]
+        if (broken := running.launch.broken) is not None:
+            watching.append(asyncio.create_task(self._end_when_broken(running, broken)))
+        try:
+            code = await running.ended()
+            running.kill()
+            return code
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.wait(watching)
+
+    async def _report_ready(self, running: Child, first_ready: asyncio.Future[None]) -> None:
+        await running.ready()
+        self._ready_at = monotonic()
+        if first_ready.done():
+            self._report(f"{self.spec.label} is ready again (pid {running.pid})")
+            self._on_restart()
+        else:
+            first_ready.set_result(None)
+
+    async def _end_when_broken(self, running: Child, broken: Probe) -> None:
+        times = 0
+        while times < BROKEN_TIMES:
+            await asyncio.sleep(BROKEN_EVERY)
+            times = times + 1 if await broken() else 0
+        self._report(f"{self.spec.label} cannot work any more and is ended (log: {self.log})")
+        await running.stop(_BROKEN_GRACE)
+
+
+async def _start_behind(keeper: _Keeper, starting: Mapping[asyncio.Task[None], _Keeper]) -> None:
+    """Start a process when its needs are ready. It is not started if one of them failed."""
+    needed = [task for task, other in starting.items() if other.spec.name in keeper.spec.needs]
+    if needed:
+        await asyncio.wait(needed)
+    if all(task.exception() is None for task in needed):
+        await keeper.start()
+
+
+def pause_after(uptime: float, pause: float) -> tuple[float, float]:
+    """The seconds before a process is restarted that was ready for `uptime` seconds, and those of the next time.
+
+    They double from 0.2 s to 5 s.
+    """
+    return (0.0, FIRST_PAUSE) if uptime >= STEADY else (pause, min(2 * pause, LONGEST_PAUSE))
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"
+
+
+async def _rotate_logs(logs: Sequence[Path]) -> None:
+    """Rotate logs that become too large, until this is cancelled."""
+    while True:
+        await asyncio.sleep(CHECK_LOGS_EVERY)
+        for log in logs:
+            with suppress(OSError):
+                await asyncio.to_thread(_rotate, log)
+
+
+def _rotate(log: Path) -> None:
+    """Empty a log that is too large, and keep its text as an earlier part, if there is room on the disk.
+
+    Its process goes on writing to the file that it was started with, so the text is copied.
+    """
+    if log.stat().st_size <= LARGEST_LOG:
+        return
+    parts = [log.with_name(f"{log.name}.{number}") for number in range(EARLIER_LOGS, 0, -1)]
+    with suppress(OSError):
+        for older, newer in pairwise(parts):
+            if newer.exists():
+                newer.replace(older)
+        parts[-1].touch(PRIVATE)
+        shutil.copyfile(log, parts[-1])
+    os.truncate(log, 0)
 
 
 def _descendants() -> frozenset[int]:
@@ -119,8 +305,6 @@ def _end_descendants(spared: frozenset[int]) -> None:
 
     left = [process for process in psutil.Process().children(recursive=True) if process.pid not in spared]
     for process in left:
-        try:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
     psutil.wait_procs(left, timeout=2)

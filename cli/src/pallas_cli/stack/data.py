@@ -1,13 +1,15 @@
-"""The data folder of a stack, and its lock.
+"""The data folder of a stack: its lock, and the secrets in it.
 
 The lock is an flock on an open file. The kernel releases it when its holder dies, so there is no stale lock.
 """
 
+import base64
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_cli.private_files import PRIVATE_FOLDER, kept
@@ -53,3 +55,27 @@ def _take(handle: int, folder: Path) -> None:
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
     """The secret of that name in the data folder, which is generated at the first start."""
     return kept(folder / SECRETS / name, make)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The passwords and keys of the auth services."""
+
+    admin_password: str = field(repr=False)
+    service_password: str = field(repr=False)
+    fernet_keys: str = field(repr=False)
+    secret_key: str = field(repr=False)
+
+
+def find_accounts(data: Path, environ: Mapping[str, str]) -> Accounts:
+    """The passwords and keys of the environment or of the data folder, where those that are missing are generated."""
+    return Accounts(
+        admin_password=environ.get("PALLAS_ADMIN_PASSWORD") or kept_secret(data, "admin-password"),
+        service_password=kept_secret(data, "daedalus-service-password"),
+        fernet_keys=environ.get("PALLAS_FERNET_KEYS") or kept_secret(data, "fernet-keys", _new_fernet_key),
+        secret_key=environ.get("PALLAS_SECRET_KEY") or kept_secret(data, "secret-key"),
+    )
+
+
+def _new_fernet_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()

@@ -6,7 +6,6 @@ a moment later.
 
 import asyncio
 import importlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pallas_cli.processes.probes import is_known
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
 _INTERVAL = 0.05
 
 
-async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout: float) -> None:
+async def until_agents_answer(plan: Plan, timeout: float) -> None:
     """Wait until the registry lists every team and every gateway knows every agent.
 
     Raises:
         StartTimeout: an address does not answer within `timeout` seconds; the message names the first.
     """
-    listings = [f"{plan.registry_url}/teams/{team.name}/.well-known/mcp/server.json" for team in teams]
+    listings = [f"{plan.url('registry')}/teams/{team.name}/.well-known/mcp/server.json" for team in plan.teams]
     endpoints = [
         f"{gateway}/teams/{team.name}/mcp/{agent}"
         for gateway in plan.gateway_urls
-        for team in teams
+        for team in plan.teams
         for agent in team.agents
     ]
     deadline = asyncio.get_running_loop().time() + timeout

@@ -2,13 +2,33 @@
 
 import socket
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pallas_cli.refused import Refused
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_BASE = 23030
+MONITORING = "nats-server's monitoring"
+
+OFFSETS = {
+    "registry": 0,
+    "agent-gateway": 20,
+    "nats-server": 30,
+    MONITORING: 31,
+    "redis-server": 32,
+    "postgres": 33,
+    "demo-tools": 34,
+    "team-lifecycle": 36,
+    "library-search": 37,
+    "pipelines": 38,
+    "data-pool": 39,
+    "coder": 40,
+    "fleet": 41,
+    "workspaces": 42,
+}
+"""What is added to the base, by process. Further gateways use the next free ports. Others have no fixed port."""
+
 _HIGHEST = 65535
 _given = deque[int](maxlen=1000)
 """Recently returned ports. Their processes may bind them only seconds later."""
@@ -16,76 +36,22 @@ _given = deque[int](maxlen=1000)
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The fixed ports of a stack. Probe ports of services without a public port are ephemeral and not included."""
+    """The fixed ports of a stack."""
 
     base: int
+
+    def of(self, process: str) -> int:
+        """The fixed port of a process, whether or not it is started."""
+        return self.base + OFFSETS[process]
 
     @property
     def of_agents(self) -> int:
         """What is added to the dedicated ports of agents, so that they move with the base."""
         return self.base - DEFAULT_BASE
 
-    @property
-    def registry(self) -> int:
-        return self.base
-
-    @property
-    def gateway(self) -> int:
-        """The port of the first gateway; the others use the next free ports."""
-        return self.base + 20
-
-    @property
-    def nats(self) -> int:
-        return self.base + 30
-
-    @property
-    def nats_monitor(self) -> int:
-        return self.base + 31
-
-    @property
-    def redis(self) -> int:
-        return self.base + 32
-
-    @property
-    def postgres(self) -> int:
-        return self.base + 33
-
-    @property
-    def demo_tools(self) -> int:
-        return self.base + 34
-
-    @property
-    def team_lifecycle(self) -> int:
-        return self.base + 36
-
-    @property
-    def library_search(self) -> int:
-        return self.base + 37
-
-    @property
-    def pipelines(self) -> int:
-        return self.base + 38
-
-    @property
-    def data_pool(self) -> int:
-        return self.base + 39
-
-    @property
-    def coder(self) -> int:
-        """The port of the stand-in for Coder."""
-        return self.base + 40
-
-    @property
-    def fleet(self) -> int:
-        return self.base + 41
-
-    @property
-    def workspaces(self) -> int:
-        return self.base + 42
-
     def all(self) -> frozenset[int]:
         """Every fixed port, even if its process is not started."""
-        return frozenset({self.registry, self.gateway, *range(self.nats, self.workspaces + 1)})
+        return frozenset(map(self.of, OFFSETS))
 
     def gateways(self, count: int, taken: Collection[int] = ()) -> list[int]:
         """Return a port for each of `count` gateways: the fixed port, then the next free ports.
@@ -95,15 +61,28 @@ class Ports:
         Raises:
             Refused: there are not enough free ports.
         """
-        found = [self.gateway]
-        for candidate in range(self.gateway + 1, _HIGHEST + 1):
+        found = [first := self.of("agent-gateway")]
+        for candidate in range(first + 1, _HIGHEST + 1):
             if len(found) == count:
                 break
             if candidate not in self.all() and candidate not in taken and is_free(candidate):
                 found.append(candidate)
         if len(found) < count:
-            raise Refused(f"fewer than {count} ports from {self.gateway} up are free for gateways (see --port-base)")
+            raise Refused(f"fewer than {count} ports from {first} up are free for gateways (see --port-base)")
         return found
+
+
+def url_at(port: int) -> str:
+    """The base address of an HTTP server on a port of this machine."""
+    return f"http://{LOOPBACK}:{port}"
+
+
+def demo_addresses(ports: Ports) -> dict[str, str]:
+    """The variables from which the demo team's configuration reads its downstream servers, started or not."""
+    return {
+        "PALLAS_DEMO_TOOLS_URL": f"{url_at(ports.of('demo-tools'))}/mcp",
+        "PALLAS_DEMO_LIBRARY_URL": f"{url_at(ports.of('library-search'))}/mcp",
+    }
 
 
 def is_free(port: int) -> bool:
@@ -129,7 +108,7 @@ def free_port() -> int:
             return port
 
 
-def require_free(wanted: dict[str, int]) -> None:
+def require_free(wanted: Mapping[str, int]) -> None:
     """Check the ports that the named processes need.
 
     Raises:

@@ -1,6 +1,6 @@
 """What `pallas up` prints when the stack is ready: addresses and next steps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,34 +10,33 @@ from rich.table import Table
 from pallas_cli.broker import DEFAULT_DATA
 from pallas_cli.contexts import active
 from pallas_cli.stack.plan import Plan
-from pallas_cli.team_folders import TeamSummary
 from pallas_cli.typed import typed
 
 _PROGRAM = Path("docs/examples/headlines.cst")
 """In a checkout; an installed `pallas` has no examples."""
 
 
-def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> None:
+def show_stack(console: Console, plan: Plan, logs: Path) -> None:
     """Print the table of addresses."""
     table = Table(title="Pallas", title_justify="left", show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for name, address in _rows(plan, teams, logs):
+    for name, address in _rows(plan, logs):
         table.add_row(name, address)
     console.print()
     console.print(table)
-    for told in (told for team in teams for told in team.told):
+    for told in (told for team in plan.teams for told in team.told):
         console.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) -> None:
+def show_next_steps(console: Console, plan: Plan) -> None:
     """Print a few commands to try, on one line each so that they can be copied."""
-    agent = next((agent for team in teams for agent in team.agents), "AGENT")
+    agent = next((agent for team in plan.teams for agent in team.agents), "AGENT")
     here = _here(plan.data)
     steps = [
         ("talk to an agent", f"{typed()} chat {agent}{here}"),
-        ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
-        ("check a team folder", f"{typed()} agents validate {teams[0].folder if teams else 'DIR'}"),
+        ("see the catalogue", f"curl -s {plan.url('registry')}/.well-known/mcp/server.json"),
+        ("check a team folder", f"{typed()} agents validate {plan.teams[0].folder if plan.teams else 'DIR'}"),
     ]
     if plan.demo_agents:
         call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}'{here}"""
@@ -46,7 +45,7 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
         run = f"{_PROGRAM} --input symbol=AAPL{here}"
         steps.append(("run a pipeline", f"{typed()} pipelines run {run}"))
     steps.append(("list coding agents", f"{typed()} fleet list{here}"))
-    if plan.auth is not None:
+    if plan.accounts is not None:
         steps.append(("list teams and their workspaces", f"{typed()} teams list{here}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
@@ -84,26 +83,27 @@ def _host_only(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tuple[str, str]]:
-    yield "registry", f"{plan.registry_url}/.well-known/mcp/server.json"
+def _rows(plan: Plan, logs: Path) -> Iterator[tuple[str, str]]:
+    auth = plan.accounts is not None
+    yield "registry", f"{plan.url('registry')}/.well-known/mcp/server.json"
     for url in plan.gateway_urls:
         yield "gateway", url
-    for team in teams:
+    for team in plan.teams:
         for agent in team.agents:
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
-    if plan.demo is not None:
-        yield "demo tools", plan.demo.tools_url
-    if plan.auth is None:
+    if plan.demo:
+        yield "demo tools", f"{plan.url('demo-tools')}/mcp"
+    if not auth:
         yield "console", "none: it needs the auth services"
-    yield "pipelines", plan.pipelines_url
-    yield "data-pool", plan.data_pool_url
+    yield "pipelines", plan.url("pipelines")
+    yield "data-pool", plan.url("data-pool")
     yield "fleet", f"{plan.gateway_urls[0]}/teams/fleet/mcp/fleet"
-    what = "" if plan.fleet.coder_port is None else " (stand-in)" if plan.fleet.local is None else " (local fleet)"
-    yield "coder", without_credentials(plan.fleet.coder_url) + what
-    if plan.auth is not None:
-        yield "team-lifecycle", plan.auth.team_lifecycle_url
-        yield "library-search", f"{plan.auth.library_search_url}/mcp"
-        yield "console", plan.auth.workspaces_url
+    what = "" if plan.external.coder else " (stand-in)" if plan.local is None else " (local fleet)"
+    yield "coder", without_credentials(plan.coder_url) + what
+    if auth:
+        yield "team-lifecycle", plan.url("team-lifecycle")
+        yield "library-search", f"{plan.url('library-search')}/mcp"
+        yield "console", plan.url("workspaces")
     yield "nats", without_credentials(plan.nats_url)
     if plan.nats is not None:
         yield "nats monitoring", plan.nats.monitor_url

@@ -5,34 +5,32 @@ if this process is killed.
 """
 
 import asyncio
+import json
 import os
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 
 from pallas_cli.broker import access_to
 from pallas_cli.kept_addresses import keep_addresses
+from pallas_cli.private_files import write_atomically
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
-from pallas_cli.stack import ready_file, report
-from pallas_cli.stack.console_link import console_link
+from pallas_cli.stack import report
 from pallas_cli.stack.data import locked
-from pallas_cli.stack.demo_library import Operator, ensure_demo_library
-from pallas_cli.stack.demo_servers import DemoServers
+from pallas_cli.stack.demo_library import Operator, console_link, ensure_demo_library
 from pallas_cli.stack.demo_team import DemoTeam, with_demo_team, without_library
-from pallas_cli.stack.first_turn import send_first_turn
-from pallas_cli.stack.fleet_story import tell_fleet_story
+from pallas_cli.stack.demo_turns import send_first_turn, show_coding_agent
 from pallas_cli.stack.listing import until_agents_answer, until_healthy
-from pallas_cli.stack.options import External, StackOptions
-from pallas_cli.stack.plan import AuthSide, Plan
-from pallas_cli.stack.planning import make_plan
-from pallas_cli.stack.ports import Ports
-from pallas_cli.stack.services import all_specs
-from pallas_cli.team_folders import TeamSummary, demo_folder, is_demo, read_teams
+from pallas_cli.stack.plan import External, Plan, StackOptions, make_plan
+from pallas_cli.stack.ports import Ports, demo_addresses, require_free
+from pallas_cli.stack.table import all_specs, fixed_ports
+from pallas_cli.team_folders import demo_folder, is_demo, read_teams
 
 _KILL_AFTER_DRAIN = 1.0
 _SAME_PRESS = 1.0
@@ -47,35 +45,24 @@ def run_stack(options: StackOptions, console: Console) -> int:
     """
     folders = options.teams or (demo_folder(),)
     demo = any(is_demo(folder) for folder in folders)
-    addresses = DemoServers.at(Ports(options.port_base)).environ() if demo else {}
-    teams = read_teams(folders, os.environ | addresses)
+    teams = read_teams(folders, os.environ | (demo_addresses(Ports(options.port_base)) if demo else {}))
     with locked(options.data) as data:
         teams, demo_team = with_demo_team(data, teams) if options.auth else (without_library(data, teams), None)
         plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo, report=console.print)
+        require_free(fixed_ports(plan))
         keep_addresses(data, plan.addresses)
         if options.ready_file is not None:
-            ready_file.remove(options.ready_file)
-        return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
+            options.ready_file.unlink(missing_ok=True)
+        return asyncio.run(_Stack(plan, demo_team, console).run())
 
 
 class _Stack:
     """One run of a stack."""
 
-    def __init__(
-        self,
-        options: StackOptions,
-        plan: Plan,
-        teams: Sequence[TeamSummary],
-        demo: bool,
-        demo_team: DemoTeam | None,
-        console: Console,
-    ) -> None:
-        self._options = options
+    def __init__(self, plan: Plan, demo_team: DemoTeam | None, console: Console) -> None:
+        self._options = plan.options
         self._plan = plan
-        self._teams = teams
-        self._demo = demo
         self._demo_team = demo_team
-        self._has_library = False
         self._console = console
         self._logs = plan.data / "log"
         self._ready = False
@@ -91,8 +78,9 @@ class _Stack:
                 self._report(str(error))
                 return 1
             finally:
-                self._withdraw_ready_file()
-                await self._supervisor.stop(self._plan.drain_seconds + _KILL_AFTER_DRAIN, hurry)
+                if self._options.ready_file is not None and self._ready:
+                    self._options.ready_file.unlink(missing_ok=True)
+                await self._supervisor.stop(self._options.drain_seconds + _KILL_AFTER_DRAIN, hurry)
                 if self._ready:
                     self._report("stopped")
 
@@ -105,9 +93,8 @@ class _Stack:
         if serving.done():
             return serving.result()
         if self._ready:
-            self._report(
-                f"stopping: running turns have up to {self._plan.drain_seconds:g} s; press Ctrl-C again to stop at once"
-            )
+            drain = f"running turns have up to {self._options.drain_seconds:g} s"
+            self._report(f"stopping: {drain}; press Ctrl-C again to stop at once")
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         return 0
@@ -117,17 +104,16 @@ class _Stack:
         self._report(f"starting; data and logs are in {self._plan.data}")
         with self._console.status("starting"):
             await self._start(since)
-            self._has_library = await self._give_library()
+            library = await self._give_library()
         self._ready = True
         self._write_ready_file()
         self._report(f"ready after {monotonic() - since:.1f} s")
-        answered = await self._first_turn() and await self._fleet_story()
-        report.show_stack(self._console, self._plan, self._teams, self._logs)
+        answered = await self._first_turn(library=library) and await self._coding_agent()
+        report.show_stack(self._console, self._plan, self._logs)
         if self._options.stay:
-            report.show_next_steps(self._console, self._plan, self._teams)
-            if self._plan.auth is not None:
-                auth = self._plan.auth
-                report.show_console(self._console, auth.workspaces_url, await console_link(auth), self._plan.data)
+            report.show_next_steps(self._console, self._plan)
+            if (operator := self._operator) is not None:
+                report.show_console(self._console, operator.console_url, await console_link(operator), self._plan.data)
             report.show_end(self._console)
             await asyncio.Event().wait()
         return 0 if answered else 1
@@ -148,83 +134,76 @@ class _Stack:
             raise failures.exceptions[0] from None
 
     async def _report_when_agents_answer(self, since: float) -> None:
-        await until_agents_answer(self._plan, self._teams, self._options.start_timeout)
-        if self._plan.auth is not None:
+        await until_agents_answer(self._plan, self._options.start_timeout)
+        if self._plan.accounts is not None:
             self._report(f"agents answer after {monotonic() - since:.1f} s")
+
+    @property
+    def _operator(self) -> Operator | None:
+        """Who operates this stack; None without the auth services."""
+        if self._plan.accounts is None:
+            return None
+        url, password = self._plan.url, self._plan.accounts.admin_password
+        return Operator(url("team-lifecycle"), url("library-search"), url("workspaces"), url("registry"), password)
 
     async def _give_library(self) -> bool:
         """Give the demo team its library. Without it the team works, and its health is degraded."""
-        if self._plan.auth is None or self._demo_team is None:
+        operator, demo = self._operator, self._demo_team
+        if operator is None or demo is None:
             return False
         try:
-            await ensure_demo_library(self._demo_team, _operator(self._plan, self._plan.auth))
-            await until_healthy(
-                access_to(self._plan.nats_url, self._plan.data), self._demo_team.summary, _HEALTH_TIMEOUT
-            )
+            await ensure_demo_library(demo, operator)
+            await until_healthy(access_to(self._plan.nats_url, self._plan.data), demo.summary, _HEALTH_TIMEOUT)
         except Refused as refusal:
             self._report(f"the demo team has no library: {refusal}")
             return False
         return True
 
-    async def _first_turn(self) -> bool:
+    async def _first_turn(self, *, library: bool) -> bool:
         """Send a first turn. By default only the demo team gets one."""
-        wanted = self._demo if self._options.turn is None else self._options.turn
-        agent = next(((team.name, agent) for team in self._teams for agent in team.agents), None)
+        demo = self._plan.demo
+        wanted = demo if self._options.turn is None else self._options.turn
+        agent = next(((team.name, agent) for team in self._plan.teams for agent in team.agents), None)
         if not wanted or agent is None:
             return True
-        gateway = self._plan.gateway_urls[0]
-        return await send_first_turn(self._console, gateway, agent, demo=self._demo, library=self._has_library)
+        return await send_first_turn(self._console, self._plan.gateway_urls[0], agent, demo=demo, library=library)
 
-    async def _fleet_story(self) -> bool:
+    async def _coding_agent(self) -> bool:
         """Show a coding agent at work, at the end of `--demo` and with the stand-in only: elsewhere it costs money."""
-        fleet = self._plan.fleet
-        if self._options.stay or not self._demo or fleet.coder_port is None or fleet.local is not None:
+        plan = self._plan
+        if self._options.stay or not plan.demo or plan.external.coder is not None or plan.local is not None:
             return True
-        return await tell_fleet_story(self._console, self._plan)
+        return await show_coding_agent(self._console, plan)
 
     def _report(self, line: str) -> None:
         self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     def _write_ready_file(self) -> None:
-        path = self._options.ready_file
-        if path is None or not self._ready:
-            return
-        ready_file.write(path, _addresses(self._plan, self._logs), self._supervisor.pids())
-
-    def _withdraw_ready_file(self) -> None:
         if self._options.ready_file is not None and self._ready:
-            ready_file.remove(self._options.ready_file)
+            write_ready_file(self._options.ready_file, self._plan, self._logs, self._supervisor.pids())
 
 
-def _operator(plan: Plan, auth: AuthSide) -> Operator:
-    return Operator(
-        auth.team_lifecycle_url,
-        auth.library_search_url,
-        auth.workspaces_url,
-        plan.registry_url,
-        auth.accounts.admin_password,
-    )
+def write_ready_file(path: Path, plan: Plan, logs: Path, pids: Mapping[str, Sequence[int]]) -> None:
+    """Write or replace the ready file: addresses and process ids of a stack, for programs that control it.
 
-
-def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
-    return ready_file.Addresses(
-        registry=plan.registry_url,
-        gateway=plan.gateway_urls[0],
-        gateways=plan.gateway_urls,
-        nats=plan.nats_url.rstrip("/"),
-        nats_seed_file=str(plan.cli_seed) if plan.cli_seed else None,
-        redis=plan.redis_url.rstrip("/") if plan.redis_url else None,
-        postgres=plan.postgres_url,
-        team_lifecycle=plan.auth.team_lifecycle_url if plan.auth else None,
-        library_search=plan.auth.library_search_url if plan.auth else None,
-        pipelines=plan.pipelines_url,
-        data_pool=plan.data_pool_url,
-        coder=plan.fleet.coder_url,
-        fleet=plan.fleet.url,
-        workspaces=plan.auth.workspaces_url if plan.auth else None,
-        data=str(plan.data),
-        log=str(logs),
-    )
+    It is written when the stack is ready, and replaced atomically after a restart of a process. It has the servers'
+    credentials, so only its owner can read it. Addresses have no trailing slashes; None if a server is not used.
+    """
+    content: dict[str, Any] = {
+        **plan.addresses,
+        "gateways": plan.gateway_urls,
+        "nats": plan.nats_url.rstrip("/"),
+        "nats_seed_file": str(plan.cli_seed) if plan.cli_seed else None,
+        "redis": plan.redis_url.rstrip("/") if plan.redis_url else None,
+        "postgres": plan.postgres_url,
+        "coder": plan.coder_url,
+        "fleet": plan.url("fleet"),
+        "data": str(plan.data),
+        "log": str(logs),
+        "pids": pids,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(content, indent=2) + "\n")
 
 
 @contextmanager

@@ -13,47 +13,29 @@ from rich.console import Console
 
 from agent_gateway.settings import GatewaySettings
 from pallas_cli.broker_config.users import Seeds
-from pallas_cli.embedded.nats import EmbeddedNats
-from pallas_cli.embedded.redis import EmbeddedRedis
-from pallas_cli.processes.launch import ProcessSpec
-from pallas_cli.stack import auth_services
-from pallas_cli.stack.accounts import Accounts
-from pallas_cli.stack.databases import database_url
-from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.plan import AuthSide, FleetSide, Plan
+from pallas_cli.embedded.postgres import database_url
+from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis
+from pallas_cli.processes.supervisor import ProcessSpec
+from pallas_cli.stack import table
+from pallas_cli.stack.data import Accounts
+from pallas_cli.stack.plan import External, Plan, StackOptions
 from pallas_cli.stack.report import show_console, without_credentials
-from pallas_cli.stack.service_spec import SERVERS, SERVICES, TOOLS
-from pallas_cli.stack.services import all_specs
+from pallas_cli.stack.table import SERVERS, SERVICES, TOOLS, all_specs, fixed_ports
+from pallas_cli.team_folders import TeamSummary
 
+TEAMS = tuple(TeamSummary(path.name, path, ("one",), frozenset()) for path in (Path("/a"), Path("/b")))
 PLAN = Plan(
-    data=Path("/data"),
-    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), 40030, 40031),
-    redis=None,
-    postgres=None,
-    nats_url="nats://127.0.0.1:40030",
-    redis_url=None,
-    postgres_url=None,
-    teams=(Path("/a"), Path("/b")),
-    registry_port=40000,
+    StackOptions(Path("/data"), workers=2, gateways=2, port_base=40000),
+    External(),
+    Path("/data"),
+    TEAMS,
+    demo=True,
     gateway_ports=(40020, 40021),
-    demo=DemoServers(40034, 40037),
-    workers=2,
-    slots=None,
-    drain_seconds=5.0,
-    pipelines_port=40038,
-    data_pool_port=40039,
-    fleet=FleetSide(40041, "http://127.0.0.1:40040", 40040),
-    demo_agents=True,
+    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), 40030, 40031),
 )
-
-AUTH = AuthSide(
-    40036,
-    40037,
-    40042,
-    "redis://u:pw@cache:6379",
-    "postgresql://u:pw@db:5432/any?sslmode=require",
-    Accounts("admin", "daedalus", "key", "sealing"),
-)
+REDIS, POSTGRES = "redis://u:pw@cache:6379", "postgresql://u:pw@db:5432/any?sslmode=require"
+ACCOUNTS = Accounts("admin", "daedalus", "key", "sealing")
+WITH_AUTH = replace(PLAN, accounts=ACCOUNTS, external=External(redis=REDIS, postgres=POSTGRES))
 
 
 def spec_of(label: str) -> ProcessSpec:
@@ -71,21 +53,20 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
 
 
 def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
-    specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
+    specs = {spec.name: spec for spec in all_specs(WITH_AUTH)}
     auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search", "workspaces")]
     agents = specs.keys() - {"nats-server", "pipelines", "data-pool", "demo-agents", "fleet", "coder"}
-    assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
+    assert all(spec.needs == {*agents, "nats-server"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
     assert specs["fleet"].needs == specs["coder"].needs == {*agents, "nats-server"}
 
 
 def test_agents_answer_before_anything_else_is_started() -> None:
-    specs = {
-        spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH, redis=EmbeddedRedis(Path("r"), "w", 40032)))
-    }
+    specs = {spec.name: spec for spec in all_specs(replace(WITH_AUTH, redis=EmbeddedRedis(Path("r"), "w", 40032)))}
     first = {"agent-gateway", "agent-worker", "demo-tools"}
     assert {need for name in (*first, "registry") for need in specs[name].needs} == {"nats-server"}
     assert specs["redis-server"].needs == first
+    assert specs["team-lifecycle"].needs > {"redis-server", "nats-server"}
     assert specs["health-monitor"].needs == first | {"nats-server"}, "the registry waits for what the monitor publishes"
     assert specs["pipelines"].needs == specs["data-pool"].needs == first | {"nats-server"}
     assert specs["demo-agents"].needs == {"data-pool"}
@@ -104,11 +85,11 @@ async def test_the_data_pool_has_the_gateway_s_address_and_whether_bearers_are_n
 async def test_a_password_has_the_same_hash_at_each_start_which_keeps_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(auth_services, "ensure_database", AsyncMock())
+    monkeypatch.setattr(table, "ensure_database", AsyncMock())
 
     async def console(password: str, key: str = "sealing") -> Mapping[str, str]:
-        side = replace(AUTH, accounts=Accounts(password, "daedalus", "key", key))
-        [spec] = [spec for spec in all_specs(replace(PLAN, auth=side)) if spec.name == "workspaces"]
+        plan = replace(WITH_AUTH, accounts=Accounts(password, "daedalus", "key", key))
+        [spec] = [spec for spec in all_specs(plan) if spec.name == "workspaces"]
         return (await spec.prepare()).env
 
     name = "PALLAS_ADMIN_PASSWORD_HASH"
@@ -122,7 +103,7 @@ async def test_a_password_has_the_same_hash_at_each_start_which_keeps_sessions(
 
 
 def test_a_service_has_a_database_of_its_own_on_the_given_server() -> None:
-    assert database_url(AUTH.postgres_url, "mine") == "postgresql://u:pw@db:5432/mine?sslmode=require"
+    assert database_url(POSTGRES, "mine") == "postgresql://u:pw@db:5432/mine?sslmode=require"
 
 
 def test_a_role_of_the_service_replaces_the_user_of_the_given_url() -> None:
@@ -130,7 +111,7 @@ def test_a_role_of_the_service_replaces_the_user_of_the_given_url() -> None:
 
 
 def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
-    shown = repr(replace(PLAN, auth=AUTH, redis_url=AUTH.redis_url, postgres_url=AUTH.postgres_url))
+    shown = repr(WITH_AUTH)
     assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'", "sealing") if secret in shown]
 
 
@@ -153,12 +134,11 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")
-    urls = {"redis_url": "redis://u:pw@cache", "postgres_url": "postgresql://u:pw@db/any"}
     servers = {
         "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031),
         "redis": EmbeddedRedis(tmp_path / "redis", "word", 40032),
     }
-    specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
+    specs = all_specs(replace(PLAN, data=tmp_path, **servers))
     environments = {spec.name: (await spec.prepare()).env for spec in specs}
     given = {(name, variable) for name, env in environments.items() for variable in variables & env.keys()}
     token = {("fleet", "PALLAS_CODER_TOKEN"), ("coder", "PALLAS_CODER_TOKEN")}
@@ -180,7 +160,7 @@ async def test_a_coder_elsewhere_gets_the_token_of_the_environment_and_there_is_
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PALLAS_CODER_TOKEN_FILE", "/a/token")
-    plan = replace(PLAN, data=tmp_path, fleet=FleetSide(40041, "https://coder.example"))
+    plan = replace(PLAN, data=tmp_path, external=External(coder="https://coder.example"))
     plan = replace(plan, nats=EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031))
     specs = {spec.name: spec for spec in all_specs(plan)}
     assert "coder" not in specs
@@ -198,11 +178,11 @@ async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pyt
 
 async def test_no_agent_gets_a_port_of_the_stack_or_of_the_user_s_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALLAS_RESERVED_PORTS", "5432,6379")
-    plan = replace(PLAN, auth=AUTH)
+    plan = WITH_AUTH
     [gateway, _] = [spec for spec in all_specs(plan) if spec.name == "agent-gateway"]
     name = "PALLAS_RESERVED_PORTS"
     reserved = GatewaySettings.from_env({name: (await gateway.prepare()).env[name]}).reserved_ports
-    assert set(reserved) == {*plan.fixed_ports().values(), 5432, 6379}
+    assert set(reserved) == {*fixed_ports(plan).values(), 5432, 6379}
     assert {40036, 40000, 40030} < set(reserved)
     assert (await spec_of("registry-1").prepare()).env["PALLAS_PUBLIC_URL"] == "http://127.0.0.1:40020"
 

@@ -1,1 +1,0 @@
-"""A new team folder that runs."""

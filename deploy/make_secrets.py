@@ -21,7 +21,6 @@ from cryptography.fernet import Fernet
 
 from pallas_bus.turnlog.content.sealed import new_open_key, open_key, seal_key_of
 from pallas_cli import private_files
-from pallas_cli.broker import log_shards
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import READABLE, BrokerFolder
 from pallas_contracts.catalog import CLI, RESTORE, SPEAKERS, WORKER
@@ -77,7 +76,7 @@ def _configure_broker(folder: Path, team: Path) -> list[str]:
     """Write the broker's users and certificate, and link the CA and each service's seed. Returns new links."""
     broker = BrokerFolder(folder.parent, containers=True)
     workers = read_workers([[team]], os.environ)
-    broker.write_users(workers, shards=log_shards())
+    broker.write_users(workers)
     broker.write_tls(BROKER, seen_at=Path("/etc/nats/tls"))
     users = {name: workers[0].user if name == WORKER else name for name in SPEAKERS if name not in (CLI, RESTORE)}
     named = {f"{name}-nats-seed": broker.seeds.path(user) for name, user in users.items()}

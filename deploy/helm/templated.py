@@ -38,7 +38,6 @@ _TEXTS = {
 _VARIABLES = {
     "PALLAS_GATEWAY_AUTH": "<<.Values.auth | quote>>",
     "PALLAS_STREAM_REPLICAS": "<<.Values.broker.replicas | quote>>",
-    "PALLAS_LOG_SHARDS": "<<.Values.broker.shards | quote>>",
     "PALLAS_SLOTS": "<<.Values.workers.slots | quote>>",
     "PALLAS_TRUSTED_PROXIES": "<<.Values.networks.proxies | quote>>",
     "PALLAS_FLEET_ALLOW": "<<.Values.fleet.allow | quote>>",

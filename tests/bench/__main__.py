@@ -1,9 +1,9 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
 A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`,
-one of the console, the fleet, fast-agent, the limits or the log in shards alone `console`, `fleet`, `fast-agent`,
-`limits` or `shards`; any other writes `partial`, so that it never replaces a whole one. Recovery, authorisation,
-limits, shards, starting and tracing have to be asked for: each takes minutes.
+one of the console, the fleet, fast-agent, the limits or the copies of the log alone `console`, `fleet`, `fast-agent`,
+`limits` or `copies`; any other writes `partial`, so that it never replaces a whole one. Recovery, authorisation,
+limits, copies, starting and tracing have to be asked for: each takes minutes.
 """
 
 import argparse
@@ -42,7 +42,7 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines", "fleet", "console")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
-ALONE = ("startup", "tracing", "limits", "shards")
+ALONE = ("startup", "tracing", "limits", "copies")
 """Parts that have to be asked for, each with results of its own."""
 OWN = (*ALONE, "console", "fleet", "fast-agent")
 """Parts with results of their own where nothing else is measured."""
@@ -178,8 +178,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
         results["journal"] = journal.measure(folder, extent.journal, print_progress)
     if "limits" in wanted:
         results["limits"] = scale.measure(folder, extent.limits, print_progress)
-    if "shards" in wanted:
-        results["shards"] = scale.measure_shards(folder, extent.limits, print_progress)
+    if "copies" in wanted:
+        results["copies"] = scale.measure_copies(extent.limits, print_progress)
     if "startup" in wanted:
         results["startup"] = startup.measure(folder, extent.starts, print_progress)
     if "kill" in wanted:

@@ -46,8 +46,8 @@ def markdown(results: Results) -> str:
         sections.append(console.section(results["console"]))
     if "limits" in results:
         sections.append(scale.section(results["limits"]))
-    if "shards" in results:
-        sections.append(scale.shards_section(results["shards"]))
+    if "copies" in results:
+        sections.append(scale.section(results["copies"]))
     if "journal" in results:
         sections.append(journal.section(results["journal"]))
     if any(part in results for part in ("kill", "resume", "history")):
@@ -185,7 +185,7 @@ def _faults(results: Results) -> Iterable[str]:
     yield from pipelines.faults(results.get("pipelines", {}))
     yield from console.faults(results.get("console", {}))
     yield from scale.faults(results.get("limits", {}))
-    yield from scale.faults(results.get("shards", {}))
+    yield from scale.faults(results.get("copies", {}))
     yield from journal.faults(results.get("journal", {}))
     yield from auth.faults(results)
     yield from tracing.faults(results.get("tracing", {}))

@@ -29,7 +29,6 @@ def main() -> int:
     parser.add_argument("--pipelines", action="store_true", help="only programs of 30 nodes, and blows without a break")
     parser.add_argument("--fleet", action="store_true", help="only tasks of coding agents (default: 200)")
     parser.add_argument("--keep", type=Path, help="folder for the logs of all processes, which are else thrown away")
-    parser.add_argument("--shards", type=int, default=1, help="shards of the log; the team moves from each to the next")
     options = parser.parse_args()
     turns, every = (200, 0.2) if options.pipelines else (500, 2.5)
     wanted = Options(
@@ -38,7 +37,6 @@ def main() -> int:
         options.seconds,
         options.every or every,
         pipelines=options.pipelines,
-        shards=options.shards,
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="pallas-chaos-") as temporary:

@@ -113,14 +113,13 @@ class Stage:
     `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
 
-    def __init__(self, folder: Path, team: Path, shards: int = 1) -> None:
+    def __init__(self, folder: Path, team: Path) -> None:
         self.effects, self.calls = folder / "effects", folder / "calls"
         self.nats = NatsServer(folder / "nats")
         self.counter = _recording("tests.chaos.counter", folder, self.effects, self.calls)
         self.model = _recording("tests.model_server", folder, self.calls)
         common = {
             "PALLAS_NATS_URL": self.nats.url,
-            "PALLAS_LOG_SHARDS": str(shards),
             "PALLAS_DRAIN_SECONDS": "3",
             "PALLAS_AGENT_PORTS": "false",
             "PALLAS_TEAMS": str(team),

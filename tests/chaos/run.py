@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -26,12 +25,8 @@ from tests.integration.real_parts import until
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.kv import put
-from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_contracts.catalog import CONSTELLATION, SHARDS
+from pallas_contracts.catalog import CONSTELLATION
 from pallas_contracts.keyed import LogKey
-from pallas_contracts.message import utc_now
-from pallas_contracts.shards import Earlier, TeamShard
 
 TEAM = Path(__file__).parent / "team"
 NAME = "chaos"
@@ -43,8 +38,7 @@ _SETTLES_WITHIN = 60.0
 class Options:
     """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds.
 
-    With `pipelines` all calls are programs of 30 nodes, and the storm is a hail. With several `shards` the team moves
-    from each to the next one.
+    With `pipelines` all calls are programs of 30 nodes, and the storm is a hail.
     """
 
     seed: int
@@ -53,7 +47,6 @@ class Options:
     every: float = 2.5
     longest: float = 12.0
     pipelines: bool = False
-    shards: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,34 +63,15 @@ class Result:
 
 async def run(options: Options, folder: Path, report: Callable[[str], None]) -> Result:
     """Start everything, run the storm while the calls are made, restart everything, and check the evidence."""
-    stage = Stage(folder, TEAM, options.shards)
+    stage = Stage(folder, TEAM)
     try:
         await stage.start()
         report(f"seed {options.seed}: {options.turns} calls")
-        access = Access(stage.nats.url, shards=options.shards)
+        access = Access(stage.nats.url)
         async with connect_when_possible(access, "chaos", instance="chaos") as bus, witnessing(bus) as witness:
-            moving = bus.spawn(_move(bus, options, report))
-            try:
-                return await _storm(options, stage, bus, witness, report)
-            finally:
-                moving.cancel()
+            return await _storm(options, stage, bus, witness, report)
     finally:
         await asyncio.to_thread(stage.close)
-
-
-async def _move(bus: Bus, options: Options, report: Callable[[str], None]) -> None:
-    """Move the team from shard to shard while the storm lasts."""
-    earlier: tuple[Earlier, ...] = ()
-    for shard in range(1, options.shards):
-        await asyncio.sleep(options.seconds / options.shards)
-        earlier = (Earlier(shard=shard - 1, until=utc_now() + timedelta(days=1)), *earlier)
-        place = TeamShard(team=NAME, shard=shard, earlier=earlier)
-        await retry_while_unavailable(partial(_put, bus, place), "move the team", deadline=None)
-        report(f"the team is in shard {shard}")
-
-
-async def _put(bus: Bus, place: TeamShard) -> None:
-    await put(bus, SHARDS, place, team=place.team)
 
 
 async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, report: Callable[[str], None]) -> Result:

@@ -19,7 +19,7 @@ WITHOUT_JSON = {
     ("data-agent", "run"): "runs until Ctrl-C",
     ("completion",): "prints a script",
 }
-IRREVERSIBLE_COMMANDS = {("k8s", "apply"), ("shards", "move")}
+IRREVERSIBLE_COMMANDS = {("k8s", "apply")}
 IRREVERSIBLE = {"cancel", "delete", "forget", "prune", "restore", "retire", "revoke", "rotate", "purge"}
 WITHOUT_QUESTION = {("broker", "rotate"): "the old seed stays valid"}
 OTHER_WORDS = {

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS, SHARDS
+from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS
 from pallas_contracts.generate import messages, parts
 from pallas_contracts.message import Message
 
@@ -18,7 +18,7 @@ GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.json"))
 
 MESSAGE_TYPES: dict[str, type[Message]] = {
     **{contract.name: contract.message for contract in CONTRACTS},
-    **{bucket.name: bucket.message for bucket in (*BUCKETS, SHARDS)},
+    **{bucket.name: bucket.message for bucket in BUCKETS},
     **{f"{question.name}.question": question.question for question in QUESTIONS},
     **{f"{question.name}.answer": question.answer for question in QUESTIONS},
 }

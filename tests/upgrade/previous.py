@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "d1c31f2252994655d0733e115e12f04d27c66203"
+PINNED = "33cc91f8fedd602218f862dd9127a4190b23fa9f"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
     from pallas_bus.transport.connection import Bus
     from pallas_contracts.errors import Unavailable
-    from pallas_runtime.settings import BrokerSettings
 
 NatsUrl = Annotated[
     str | None, typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats"))
@@ -78,35 +77,19 @@ def access_to(url: str, data: Path, user: str = "cli") -> "Access":
         raise WrongUsage(error.message) from error
 
 
-def log_shards() -> int:
-    """How many shards the log has, as the environment says.
-
-    Raises:
-        WrongUsage: that is no number of shards.
-    """
-    from pallas_runtime.settings import BrokerSettings
-
-    return _from_environment(BrokerSettings, "PALLAS_LOG_SHARDS").log_shards
-
-
 def store_bytes() -> int:
     """What the broker of `pallas up` may store, as the environment says.
 
     Raises:
         WrongUsage: that is no number of bytes.
     """
+    from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import StoreSettings
 
-    return _from_environment(StoreSettings, "PALLAS_STORE_BYTES").store_bytes
-
-
-def _from_environment[S: "BrokerSettings"](kind: type[S], variable: str) -> S:
-    """The settings with this variable alone, whatever the others have."""
-    from pallas_contracts.errors import Rejected
-
-    given = {name: value for name, value in os.environ.items() if name.startswith(variable)}
+    # This variable alone, whatever the others have.
+    given = {name: value for name, value in os.environ.items() if name.startswith("PALLAS_STORE_BYTES")}
     try:
-        return kind.from_env(given)
+        return StoreSettings.from_env(given).store_bytes
     except Rejected as error:
         raise WrongUsage(error.message) from error
 
@@ -147,22 +130,18 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
 
 
 @asynccontextmanager
-async def platform(access: "Access", service: str = "cli", *, log: bool = True) -> AsyncGenerator["Bus"]:
-    """Connect to the broker as this user of the catalogue. The user of the system account has no `log`.
+async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bus"]:
+    """Connect to the broker as this user of the catalogue.
 
     Raises:
         Refused: the broker cannot be reached, or refuses the user.
     """
     from pallas_bus.transport.connection import connect
-    from pallas_bus.turnlog.places import known_shards
     from pallas_contracts.errors import Rejected, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
         async with connect(access, service, timeout=3.0) as bus:
-            if log:
-                # From the broker: a command that did not know a shard would not show its turns.
-                bus.shards = max(bus.shards, await known_shards(bus))
             yield bus
     except Unavailable as error:
         kind = Refused if error.facts.get("credentials") else NotReachable
@@ -217,14 +196,12 @@ def on_broker(work: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def run_as(
-    access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING, log: bool = True
-) -> None:
+def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING) -> None:
     """Connect to the broker as this user, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:
-        async with platform(access, log=log) as bus:
+        async with platform(access) as bus:
             await work(bus)
 
     try:

@@ -24,7 +24,6 @@ from pallas_bus.turnlog.dead_letters import (
     request_of,
     sealed_original,
 )
-from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.moments import moment_of, since_words
@@ -230,7 +229,7 @@ async def _replayed(bus: Bus, letter: DeadLetter) -> str | None:
 async def _submit(bus: Bus, letter: DeadLetter, original: DeadOriginal | None, key: OpenKey | None) -> str:
     request = await _as_new_turn(bus, letter, original, key)
     try:
-        await submit(bus, await offload_request(bus, await place_shared(bus, request)))
+        await submit(bus, await offload_request(bus, request))
     except PallasError as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}; you can retry it") from error
     return request.turn_id

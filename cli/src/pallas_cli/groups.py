@@ -27,7 +27,6 @@ GROUPS: Mapping[str, str] = {
     "sessions": "Sessions of browsers at the console.",
     "k8s": "The platform and its teams in a Kubernetes cluster.",
     "broker": "The broker's users, certificate, servers and leaders.",
-    "shards": "In which shard of the log each team is.",
     "backup": "Backups of an installation, made while it runs.",
 }
 """The groups of commands, in the order of the help. `app` of the module of that name in `commands` has each."""

@@ -1,1 +1,1 @@
-"""How far one log stream goes, what many agents cost, and what a log in shards would bring."""
+"""How far one log goes, and what many agents cost."""

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from tests.bench.processes import Measured
-from tests.bench.scale.streams import CONSUMER, log_name, make_shard, queue_name, shard_tag
+from tests.bench.scale.streams import CONSUMER, TAG, make_streams
 from tests.embedded import NatsServer, free_port
 from tests.integration.real_parts import until
 
 from pallas_bus.transport.connection import Bus, connect
-from pallas_contracts.catalog import GATEWAY
+from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.errors import PallasError
 
 _WITHIN = 60.0
@@ -25,36 +25,30 @@ _PERIOD = 0.02
 
 
 class Cluster:
-    """Brokers `n0`, `n1` ... that have the streams of some shards."""
+    """Brokers `n0`, `n1` ... . Three of them have the streams, and the first leads them."""
 
     def __init__(self, servers: Sequence[NatsServer], bus: Bus) -> None:
         self.servers = servers
         self.bus = bus
         self.measured = [Measured(f"n{number}", server.pid) for number, server in enumerate(servers)]
 
-    async def make(self, shards: int, replicas: int, *, apart: bool = False) -> None:
-        """Make the shards, each led by a broker of its own if there are enough; `apart`: its queue by the next one."""
-        for shard in range(shards):
-            await until(lambda shard=shard: self._is_made(shard, replicas), _WITHIN)
-            if replicas > 1:
-                queue = (shard + apart) % len(self.servers)
-                await self.lead(f"STREAM.{{}}.{log_name(shard)}", shard % len(self.servers))
-                await self.lead(f"STREAM.{{}}.{queue_name(shard)}", queue)
-                await self.lead(f"CONSUMER.{{}}.{queue_name(shard)}.{CONSUMER}", queue)
+    async def make(self, replicas: int) -> None:
+        """Make the streams, led by the first broker."""
+        await until(lambda: self._is_made(replicas), _WITHIN)
+        if replicas > 1:
+            for api in (f"STREAM.{{}}.{TURN_LOG.name}", f"STREAM.{{}}.{TURN_QUEUE.name}"):
+                await self._lead(api)
+            await self._lead(f"CONSUMER.{{}}.{TURN_QUEUE.name}.{CONSUMER}")
 
-    def leader(self, shard: int) -> NatsServer:
-        """The broker that leads a shard."""
-        return self.servers[shard % len(self.servers)]
-
-    async def _is_made(self, shard: int, replicas: int) -> bool:
+    async def _is_made(self, replicas: int) -> bool:
         with suppress(PallasError):  # not all brokers know each other yet
-            await make_shard(self.bus, shard, replicas)
+            await make_streams(self.bus, replicas)
             return True
         return False
 
-    async def lead(self, api: str, number: int) -> None:
-        """Wait until this broker leads a stream or consumer: `STREAM.{}.NAME` or `CONSUMER.{}.STREAM.NAME`."""
-        await until(lambda: self._leads(api, f"n{number}"), _WITHIN)
+    async def _lead(self, api: str) -> None:
+        """Wait until the first broker leads a stream or consumer: `STREAM.{}.NAME` or `CONSUMER.{}.STREAM.NAME`."""
+        await until(lambda: self._leads(api, "n0"), _WITHIN)
 
     async def _leads(self, api: str, wanted: str) -> bool:
         with suppress(PallasError):
@@ -71,7 +65,7 @@ async def brokers(count: int) -> AsyncGenerator[Cluster]:
     ports = [free_port() for _ in range(count)]
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     texts = [
-        f"server_name: n{number}\nserver_tags: {json.dumps(_shards_at(number, count))}\n"
+        f"server_name: n{number}\nserver_tags: {json.dumps([TAG] if number < 3 else [])}\n"
         f'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: {routes} }}'
         for number, port in enumerate(ports)
     ]
@@ -79,11 +73,6 @@ async def brokers(count: int) -> AsyncGenerator[Cluster]:
         servers = [stack.enter_context(NatsServer(further=text if count > 1 else "")) for text in texts]
         bus = await stack.enter_async_context(connect(servers[0].url, GATEWAY))
         yield Cluster(servers, bus)
-
-
-def _shards_at(number: int, count: int) -> list[str]:
-    """The shards that a broker keeps: those that it leads, and those of the two brokers before it."""
-    return [shard_tag((number - back) % count) for back in range(3)]
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.scale.load`: keeps turns under way at one shard, as gateways and workers would.
+"""`python -m tests.bench.scale.load`: keeps turns under way, as gateways and workers would.
 
 It reads its task as JSON from standard input and answers with JSON. The parts of a turn wait for each other as they do
 in the platform: delivered, claimed, worked on behind the claim, ended with a fence, acknowledged.
@@ -13,10 +13,11 @@ from typing import Any
 
 from tests.bench.figures import percentile
 from tests.bench.scale import turns
-from tests.bench.scale.streams import CONSUMER, LIVE, queue_name
+from tests.bench.scale.streams import CONSUMER, LIVE
 from tests.bench.scale.wire import Wire, connect, message
 
 from pallas_bus.transport.errors import IN_FLIGHT
+from pallas_contracts.catalog import TURN_QUEUE
 
 _PAUSE = 0.005
 """Seconds after which the bus sends an outcome again that a replicated stream does not take yet.
@@ -30,7 +31,6 @@ class Task:
     """What to do: `readers` connections receive all live messages, as gateways do. `seconds` are behind the warm-up."""
 
     port: int
-    shard: int
     steps: int
     at_once: int
     readers: int
@@ -46,7 +46,7 @@ class Turns:
     """The turns under way."""
 
     def __init__(self, task: Task) -> None:
-        self.shape = turns.Shape(task.steps, task.shard)
+        self.shape = turns.Shape(task.steps)
         self.latencies: list[float] = []
         self.refused: list[str] = []
         self._count = 0
@@ -61,11 +61,11 @@ class Turns:
         """Ask for another turn, and pull one."""
         assert self.wire is not None
         self._count += 1
-        turn = f"{self.shape.shard}x{time.time_ns():x}x{self._count}"
+        turn = f"{time.time_ns():x}x{self._count}"
         self._began[turn] = time.perf_counter()
-        pull = f"$JS.API.CONSUMER.MSG.NEXT.{queue_name(self.shape.shard)}.{CONSUMER}"
-        asked = message(pull, b'{"batch":1,"expires":60000000000}', reply=f"d.{self.shape.shard}")
-        self.wire.send(turns.requested(self.shape, turn) + asked)
+        pull = f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{CONSUMER}"
+        asked = message(pull, b'{"batch":1,"expires":60000000000}', reply="d.0")
+        self.wire.send(turns.requested(turn) + asked)
 
     def arrived(self, subject: str, reply: str, body: bytes) -> None:
         """Go on with a turn."""
@@ -73,7 +73,7 @@ class Turns:
         if subject.startswith("pallas."):
             turn = body[:64].split()[0].decode()
             self._deliveries[turn] = reply
-            self.wire.send(turns.claim(self.shape, turn))
+            self.wire.send(turns.claim(turn))
             return
         if subject.startswith("d."):
             return
@@ -85,7 +85,7 @@ class Turns:
         elif error is not None:
             self.refused.append(str(error))
         elif part == "c":
-            self._ends[turn] = turns.outcome(self.shape, turn, answer["seq"])
+            self._ends[turn] = turns.outcome(turn, answer["seq"])
             together = self._ends[turn] if not self.repeated else b""
             self.wire.send(turns.work(self.shape, turn, answer["seq"]) + together)
             if not together:
@@ -103,7 +103,7 @@ class Turns:
 async def run(task: Task) -> dict[str, Any]:
     """Run the task. Returns turns, seconds, latencies in ms, and what was refused."""
     under_way = Turns(task)
-    under_way.wire = await connect(task.port, under_way.arrived, f"r{task.shard}.*.*", f"d.{task.shard}")
+    under_way.wire = await connect(task.port, under_way.arrived, "r.*.*", "d.0")
     readers = [await connect(task.port, None, LIVE) for _ in range(task.readers)]
     for _ in range(task.at_once):
         under_way.begin()

@@ -1,4 +1,4 @@
-"""Turns a second through one log stream, and through several; and what a turn costs each broker."""
+"""Turns a second through one log, and what a turn costs each broker."""
 
 import asyncio
 import json
@@ -18,16 +18,14 @@ SHORT, LONG = 1, 10
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One measurement. `share` is how much of a core each broker may use; `apart`: another one leads the queue."""
+    """One measurement. `share` is how much of a core each broker may use."""
 
     brokers: int
     replicas: int
-    shards: int = 1
     steps: int = SHORT
     readers: int = 1
     at_once: int = 64
     share: float | None = None
-    apart: bool = False
 
 
 async def measure(cases: list[Case], seconds: float, report: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -36,7 +34,7 @@ async def measure(cases: list[Case], seconds: float, report: Callable[[str], Non
     for case in cases:
         report(f"log: {case}")
         async with brokers(case.brokers) as cluster:
-            await cluster.make(case.shards, case.replicas, apart=case.apart)
+            await cluster.make(case.replicas)
             found.append(asdict(case) | await _measure(cluster, case, seconds))
         report(f"  {found[-1]['per_second']:.0f} turns/s, {found[-1]['cpu_ms']}")
     return found
@@ -45,35 +43,31 @@ async def measure(cases: list[Case], seconds: float, report: Callable[[str], Non
 async def _measure(cluster: Cluster, case: Case, seconds: float) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(held_to(case.share, cluster.measured))
-        loads = [await _started(cluster, case, shard, seconds) for shard in range(case.shards)]
-        for load in loads:
-            await _line(load)
+        load = await _started(cluster, case, seconds)
+        await _line(load)
         before = [each.cpu_seconds() for each in cluster.measured]
-        for load in loads:
-            await _line(load)
+        await _line(load)
         spent = [each.cpu_seconds() - was for each, was in zip(cluster.measured, before, strict=True)]
-        runs = [json.loads(await _line(load)) for load in loads]
-        for load in loads:
-            await load.wait()
-    turns = sum(run["turns"] for run in runs)
+        run = json.loads(await _line(load))
+        await load.wait()
+    turns = run["turns"]
     return {
-        "per_second": sum(run["turns"] / run["seconds"] for run in runs),
+        "per_second": turns / run["seconds"],
         "stored": Shape(case.steps).stored + 1,
-        "p50_ms": max(run["p50_ms"] for run in runs),
-        "p99_ms": max(run["p99_ms"] for run in runs),
+        "p50_ms": run["p50_ms"],
+        "p99_ms": run["p99_ms"],
         "cpu_ms": [1000 * each / turns for each in spent],
-        "cores": sum(spent) / max(run["seconds"] for run in runs),
-        "repeated": sum(run["repeated"] for run in runs) / turns,
-        "refused": [text for run in runs for text in run["refused"]],
+        "cores": sum(spent) / run["seconds"],
+        "repeated": run["repeated"] / turns,
+        "refused": run["refused"],
     }
 
 
-async def _started(cluster: Cluster, case: Case, shard: int, seconds: float) -> asyncio.subprocess.Process:
+async def _started(cluster: Cluster, case: Case, seconds: float) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     load = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.bench.scale.load", stdin=pipe, stdout=pipe)
     assert load.stdin is not None
-    readers = case.readers if shard == 0 else 0
-    task = Task(cluster.leader(shard).port, shard, case.steps, case.at_once, readers, seconds)
+    task = Task(cluster.servers[0].port, case.steps, case.at_once, case.readers, seconds)
     load.stdin.write(task.to_json().encode() + b"\n")
     return load
 

@@ -6,23 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.scale import agents, log, product
+from tests.bench.scale import agents, log
 from tests.bench.scale.log import LONG, Case
 from tests.bench.tables import table
 
 SHARE = 0.15
 """The share of a core that stands for a broker's machine."""
-PRODUCT_SHARE = 0.06
-"""The same where gateway, workers and callers need the cores, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured: cases of the log; of logs with three copies; agents with so many brokers; of one worker."""
+    """How much is measured: cases of the log, also with three copies; agents with so many brokers; of one worker."""
 
     cases: tuple[Case, ...]
     copied: tuple[Case, ...]
-    product: product.Extent
     agents: tuple[tuple[int, int], ...]
     hosted: tuple[int, ...]
     seconds: float
@@ -38,19 +35,16 @@ WHOLE = Extent(
     copied=(
         Case(3, 3),
         Case(3, 3, steps=LONG),
-        *(Case(3, 3, shards=shards, share=SHARE) for shards in (1, 2, 3)),
-        Case(3, 3, share=SHARE, apart=True),
-        *(Case(6, 3, shards=shards, share=SHARE) for shards in (1, 2, 6)),
+        Case(3, 3, share=SHARE),
+        Case(6, 3, share=SHARE),
     ),
-    product=product.Extent(rounds=6, seconds=8.0, share=PRODUCT_SHARE),
     agents=((1_000, 1), (10_000, 1), (1_000, 3)),
     hosted=(100, 1_000),
     seconds=3.0,
 )
 QUICK = Extent(
     cases=(Case(1, 1),),
-    copied=(Case(3, 3, shards=2),),
-    product=product.Extent(rounds=1, seconds=3.0, share=PRODUCT_SHARE),
+    copied=(Case(3, 3),),
     agents=((200, 1),),
     hosted=(50,),
     seconds=1.0,
@@ -68,36 +62,26 @@ def measure(folder: Path, extent: Extent, report: Callable[[str], None]) -> dict
     }
 
 
-def measure_shards(folder: Path, extent: Extent, report: Callable[[str], None]) -> dict[str, Any]:
-    """The product with its log in one shard and in two, and logs with three copies."""
-    folder = folder / "shards"
-    folder.mkdir()
-    return {
-        "product": asyncio.run(product.measure(folder, extent.product, report)),
-        "log": asyncio.run(log.measure(list(extent.copied), extent.seconds, report)),
-    }
-
-
-def shards_section(found: dict[str, Any]) -> str:
-    """Its tables."""
-    return product.section(found["product"]) + "\n\n" + _log(found["log"])
+def measure_copies(extent: Extent, report: Callable[[str], None]) -> dict[str, Any]:
+    """The log with three copies."""
+    return {"log": asyncio.run(log.measure(list(extent.copied), extent.seconds, report))}
 
 
 def section(found: dict[str, Any]) -> str:
-    """The tables."""
-    return "\n\n".join((_log(found["log"]), _agents(found["agents"]), _workers(found["workers"])))
+    """The tables; of copies the first alone."""
+    further = (_agents(found["agents"]), _workers(found["workers"])) if "agents" in found else ()
+    return "\n\n".join((_log(found["log"]), *further))
 
 
 def _log(cases: list[dict[str, Any]]) -> str:
     head = (
-        "brokers", "copies", "shards", "core each", "messages a turn", "gateways", "turns/s", "messages/s", "p50 ms",
+        "brokers", "copies", "core each", "messages a turn", "gateways", "turns/s", "messages/s", "p50 ms",
         "p99 ms", "brokers' CPU, ms a turn", "cores",
     )  # fmt: skip
     rows = [
         (
             str(it["brokers"]),
             str(it["replicas"]),
-            f"{it['shards']}, queue apart" if it["apart"] else str(it["shards"]),
             "all" if it["share"] is None else f"{it['share']:.2f}",
             str(it["stored"]),
             str(it["readers"]),
@@ -111,11 +95,11 @@ def _log(cases: list[dict[str, Any]]) -> str:
         for it in cases
     ]
     note = (
-        "Messages of real sizes, headers and fences from a client that costs little; each shard has 64 turns under "
-        "way, a queue, a log and a consumer. `core each`: what each broker may use of a core, which stands for its "
+        "Messages of real sizes, headers and fences from a client that costs little; 64 turns are under "
+        "way. `core each`: what each broker may use of a core, which stands for its "
         "machine; `all`: brokers and load share two cores. `gateways` are connections that receive all live messages."
     )
-    return "## One log, and several\n\n" + note + "\n\n" + table(head, rows)
+    return "## One log\n\n" + note + "\n\n" + table(head, rows)
 
 
 def _agents(counts: list[dict[str, Any]]) -> str:
@@ -176,6 +160,5 @@ def _workers(counts: list[dict[str, Any]]) -> str:
 
 def faults(found: dict[str, Any]) -> Iterator[str]:
     """What was wrong."""
-    yield from product.faults(found["product"]) if "product" in found else ()
     for it in found.get("log", ()):
         yield from (f"log, {it['brokers']} brokers: {text}" for text in it["refused"][:1])

@@ -15,10 +15,9 @@ _TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A turn: `steps` times an event and a content message between its claim and its end, in shard number `shard`."""
+    """A turn: `steps` times an event and a content message between its claim and its end."""
 
     steps: int
-    shard: int = 0
 
     @property
     def stored(self) -> int:
@@ -26,46 +25,37 @@ class Shape:
         return 4 + 2 * self.steps
 
 
-def prefix(shard: int) -> str:
-    """What the subjects of a shard begin with."""
-    return f"pallas.s{shard}" if shard else "pallas.v1"
-
-
-def requested(shape: Shape, turn: str) -> bytes:
+def requested(turn: str) -> bytes:
     """The turn's message for the queue. Its body begins with the turn's id."""
     headers = {"Nats-Msg-Id": f"turn.requested:{turn}", **_TRACE}
-    subject = f"{prefix(shape.shard)}.turn.requested.bench.agent.caller"
-    return message(subject, turn.encode().ljust(REQUESTED), headers, reply=f"r{shape.shard}.{turn}.q")
+    subject = "pallas.v1.turn.requested.bench.agent.caller"
+    return message(subject, turn.encode().ljust(REQUESTED), headers, reply=f"r.{turn}.q")
 
 
-def claim(shape: Shape, turn: str) -> bytes:
+def claim(turn: str) -> bytes:
     """The first claim."""
-    return message(_on(shape, "claim", turn), bytes(CLAIM), {EXPECTED: "0", **_TRACE}, reply=f"r{shape.shard}.{turn}.c")
+    return message(_on("claim", turn), bytes(CLAIM), {EXPECTED: "0", **_TRACE}, reply=f"r.{turn}.c")
 
 
 def work(shape: Shape, turn: str, fence: int) -> bytes:
     """Everything between claim and outcome, in the order of `TurnWriter`; the answer is fenced and confirmed."""
-    step = message(_on(shape, "content", turn), bytes(CONTENT), {**_TRACE, **_TTL})
-    step += message(_on(shape, "event", turn), bytes(EVENT), _TRACE)
+    step = message(_on("content", turn), bytes(CONTENT), {**_TRACE, **_TTL})
+    step += message(_on("event", turn), bytes(EVENT), _TRACE)
     named = {"Nats-Msg-Id": f"kept.request:{turn}:1", **_TRACE, **_TTL}
-    kept = message(f"{prefix(shape.shard)}.kept.request.bench.agent.{turn}", bytes(KEPT), named)
-    fenced = {**_fence(shape, turn, fence), **_TTL}
-    return (
-        step * shape.steps
-        + kept
-        + message(_on(shape, "content", turn), bytes(CONTENT), fenced, reply=f"r{shape.shard}.{turn}.a")
-    )
+    kept = message(f"pallas.v1.kept.request.bench.agent.{turn}", bytes(KEPT), named)
+    fenced = {**_fence(turn, fence), **_TTL}
+    return step * shape.steps + kept + message(_on("content", turn), bytes(CONTENT), fenced, reply=f"r.{turn}.a")
 
 
-def outcome(shape: Shape, turn: str, fence: int) -> bytes:
+def outcome(turn: str, fence: int) -> bytes:
     """The outcome, fenced and confirmed."""
-    headers = {**_fence(shape, turn, fence), "Nats-Msg-Id": f"turn.outcome:{turn}"}
-    return message(_on(shape, "outcome", turn), bytes(OUTCOME), headers, reply=f"r{shape.shard}.{turn}.o")
+    headers = {**_fence(turn, fence), "Nats-Msg-Id": f"turn.outcome:{turn}"}
+    return message(_on("outcome", turn), bytes(OUTCOME), headers, reply=f"r.{turn}.o")
 
 
-def _fence(shape: Shape, turn: str, position: int) -> dict[str, str]:
-    return {EXPECTED: str(position), EXPECTED_SUBJECT: _on(shape, "claim", turn), **_TRACE}
+def _fence(turn: str, position: int) -> dict[str, str]:
+    return {EXPECTED: str(position), EXPECTED_SUBJECT: _on("claim", turn), **_TRACE}
 
 
-def _on(shape: Shape, kind: str, turn: str) -> str:
-    return f"{prefix(shape.shard)}.turn.{kind}.bench.agent.{turn}"
+def _on(kind: str, turn: str) -> str:
+    return f"pallas.v1.turn.{kind}.bench.agent.{turn}"

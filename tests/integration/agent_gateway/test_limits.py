@@ -18,7 +18,7 @@ from pallas_bus.turnlog.queue import (
     submit,
     turns_by_caller,
 )
-from pallas_calls.admission import cached_answers
+from pallas_calls.admission import queue_positions
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Principal
 
@@ -150,7 +150,7 @@ async def test_concurrent_calls_cannot_exceed_the_limit(platform: Platform, http
 async def test_turns_waiting_through_another_gateway_count_towards_a_callers_limit(
     platform: Platform, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_answers, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(queue_positions, "SHARED_FOR", 0.0)
     callers = await callers_of(platform, http, max_queued=6)
     other = Callers(platform, http, await platform.gateway(trusted_proxies=PROXY))
     await platform.served(other.front)

@@ -11,7 +11,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.waiting import Collected, soon, within
 
 from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
-from pallas_calls.admission import cached_answers
+from pallas_calls.admission import queue_positions
 from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
@@ -45,7 +45,7 @@ async def test_a_caller_gets_the_queue_position_of_its_turn(
 async def test_the_queue_position_falls_as_earlier_turns_are_delivered(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_answers, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(queue_positions, "SHARED_FOR", 0.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
     inbox, arrived = platform.bus.client.new_inbox(), asyncio.Event()
@@ -83,7 +83,7 @@ async def test_the_queue_position_without_a_consumer_is_unknown(platform: Platfo
 async def test_one_question_to_the_broker_serves_all_waiting_turns_of_a_gateway(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_answers, "SHARED_FOR", 60.0)
+    monkeypatch.setattr(queue_positions, "SHARED_FOR", 60.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     questions = Collected[str]()
 
@@ -98,7 +98,7 @@ async def test_one_question_to_the_broker_serves_all_waiting_turns_of_a_gateway(
         questions.items.clear()
         full = await asyncio.gather(*(places.full(platform.team, agent, ANYBODY, 1) for _ in range(200)))
         assert full == [None] * 200
-        assert await asyncio.gather(*(places.ahead((platform.team, agent, 0), 0) for _ in range(200))) == [None] * 200
+        assert await asyncio.gather(*(places.ahead((platform.team, agent), 0) for _ in range(200))) == [None] * 200
         await platform.bus.client.flush()
         assert len(questions.items) == 1, agent
 

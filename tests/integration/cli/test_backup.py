@@ -1,9 +1,9 @@
 """A backup of a running installation, a disaster, and a restore after which no old turn is executed again."""
 
 import shutil
-from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -12,7 +12,7 @@ from pyrage import x25519
 from tests.builders import turn_requested
 from tests.conftest import Connecting
 from tests.contract.tree import ROOT
-from tests.integration.broker.guarded import ALPHA, BETA, Guarded, start, worker
+from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_process, a_worker, measured, until
 from tests.postgres import PostgresServer
@@ -28,7 +28,6 @@ from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.backup import create
 from pallas_cli.backup.keys import KEYS
 from pallas_cli.backup.store import Kind, open_store
-from pallas_cli.broker_config.users import read_workers
 from pallas_cli.stack.data import locked
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
@@ -38,7 +37,6 @@ from pallas_contracts.catalog import (
     HOLDS,
     MONITOR,
     RESTORE_HOLD,
-    SHARDS,
     SPENDING,
     STREAMS,
     TURN_LOG,
@@ -48,7 +46,6 @@ from pallas_contracts.catalog import (
 )
 from pallas_contracts.costs import Spending
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import buckets_in
 from pallas_contracts.turns import Claimed, ToolStarted, TurnRequested
 
 IMPORTANT = "a very important row"
@@ -71,7 +68,6 @@ class Site:
     guarded: Guarded
     postgres: PostgresServer
     urls: dict[str, str] = field(default_factory=dict[str, str])
-    shards: int = 1
 
     @property
     def data(self) -> Path:
@@ -107,12 +103,12 @@ class Site:
         self.guarded.server.start()
 
     def connect(self, user: str) -> AbstractAsyncContextManager[Bus]:
-        """Connect as this user, with all shards."""
-        return connect(replace(self.guarded.access(user), shards=self.shards), user)
+        """Connect as this user."""
+        return connect(self.guarded.access(user), user)
 
     async def declare(self) -> None:
         """Declare what every service declares at its start."""
-        things = (*STREAMS, *buckets_in(BUCKETS, SHARDS, self.shards))
+        things = (*STREAMS, *BUCKETS)
         for owner in sorted({thing.owner for thing in things}):
             async with self.connect(owner) as bus:
                 await declare(bus, *(thing for thing in things if thing.owner == owner))
@@ -230,82 +226,6 @@ async def test_after_a_restore_an_effect_has_happened_once_whatever_was_decided_
     assert [effects(files[name]) for name in asked] == [1, 1, 1]
     told = (await site.pallas("cli").done("turns", "show", asked["running"].turn_id)).out
     assert "decided after a restore: done" in told
-
-
-@pytest.fixture
-def sharded(tmp_path: Path, postgres: PostgresServer) -> Generator[Site]:
-    """An installation without databases, whose log has two shards."""
-    site = Site(tmp_path, start(tmp_path / "site"), postgres, shards=2)
-    workers = read_workers([[path] for path in site.guarded.teams.values()], {})
-    site.guarded.folder.write_users(workers, shards=site.shards)
-    site.guarded.server.reload()
-    yield site
-    site.guarded.server.close()
-
-
-@asynccontextmanager
-async def both_teams(site: Site) -> AsyncGenerator[None]:
-    """A worker for each team."""
-    url, guarded = site.guarded.server.url, site.guarded
-    async with AsyncExitStack() as stack:
-        for team, folder in guarded.teams.items():
-            made = a_worker(url, folder, nats_seed=guarded.seed(worker(team)), log_shards=str(site.shards))
-            await stack.enter_async_context(made)
-        yield
-
-
-@requirement("K-ops-1", "K-ops-2")
-async def test_after_a_restore_turns_of_both_shards_are_listed_held_and_executed_once(sharded: Site) -> None:
-    site, places = sharded, {BETA: 0, ALPHA: 1}
-    identity, public = await key_of(site)
-    await site.declare()
-    await site.pallas("cli").done("shards", "move", ALPHA, "1", "--yes")
-    files = {(team, name): site.root / f"{team}-{name}" for name in ("running", "wanted") for team in places}
-    asked = {
-        (team, name): turn_requested(team, "once", tool="late_effect", arguments={"file": str(file)}).model_copy(
-            update={"shard": places[team]}
-        )
-        for (team, name), file in files.items()
-    }
-    running = [request for (_, name), request in asked.items() if name == "running"]
-    async with site.connect(GATEWAY) as gateway, both_teams(site):
-        for request in asked.values():
-            await submit(gateway, request)
-        await until(lambda: _are_running(site, *running))
-        words = ("--store", site.store, "--no-databases", "--json")
-        made = await site.pallas("backup").done("backup", "create", *words, "--recipient", public)
-        for team in places:
-            files[team, "running"].touch()
-        for request in running:
-            await ended(gateway, request)
-    assert [effects(file) for file in files.values()] == [1, 1, 0, 0]
-
-    site.lose_the_broker()
-    words = (made.json["backup"], "--store", site.store, "--identity", identity, "--ignore-keys")
-    await site.pallas("restore").done("backup", "restore", *words, "--nats", site.guarded.server.url)
-    await site.declare()
-    for team in places:
-        files[team, "wanted"].touch()
-    async with site.connect(GATEWAY) as gateway, both_teams(site):
-        await _presence(gateway, count=len(places))
-        operator = site.pallas("cli")
-        listed = (await operator.done("turns", "reconcile", "--json")).json["turns"]
-        expected = {
-            asked[team, name].turn_id: state
-            for team in places
-            for name, state in (("running", "running"), ("wanted", "waiting"))
-        }
-        assert {row["turn"]: row["state"] for row in listed} == expected
-        assert [effects(file) for file in files.values()] == [1, 1, 0, 0]
-        for request in running:
-            await operator.done("turns", "reconcile", request.turn_id, "--decide", "done")
-        await operator.done("turns", "reconcile", "--all", "--decide", "run", "--yes")
-        await operator.done("turns", "reconcile", "--release")
-        for request in asked.values():
-            await ended(gateway, request)
-        assert {row["team"]: row["shard"] for row in (await operator.done("shards", "list", "--json")).json} == places
-    assert [effects(file) for file in files.values()] == [1, 1, 1, 1]
-    assert site.guarded.violations == []
 
 
 async def test_a_turn_that_only_the_log_has_shows_what_it_had_begun_and_can_be_ended_but_not_run(

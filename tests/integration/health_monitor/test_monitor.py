@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
-from tests.builders import turn_outcome, turn_requested
+from tests.builders import turn_requested
 from tests.embedded import NatsServer
-from tests.integration.bus.turns import attempt_of
 from tests.integration.health_monitor.servers import Downstream, hung, mcp_app
-from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, eventually, soon, within
 
@@ -24,19 +22,16 @@ from health_monitor.app import HealthMonitor, build
 from health_monitor.broker import measure_depths
 from health_monitor.judging.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
-from health_monitor.spending import keep_spending
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.kv import (
     Table,
     delete,
     put,
-    snapshot,
     watch,
 )
 from pallas_bus.transport.reads import read_last
 from pallas_bus.transport.streams import bucket_subject, declare
-from pallas_bus.turnlog import places
 from pallas_bus.turnlog.queue import ensure_consumer, submit
 from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
 from pallas_contracts.catalog import (
@@ -44,8 +39,6 @@ from pallas_contracts.catalog import (
     CHECK_HEALTH,
     GATEWAY,
     HEALTH,
-    SPENDING,
-    TURN_LOG,
     TURN_QUEUE,
     WORKER,
     WORKERS,
@@ -54,7 +47,7 @@ from pallas_contracts.errors import NotFound, Unavailable
 from pallas_contracts.health import AgentHealth, HealthAsked
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import ClientContext, ModelCalled, TurnRequested
+from pallas_contracts.turns import ClientContext, TurnRequested
 from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
 from pallas_teams import load_team
@@ -185,27 +178,6 @@ async def test_health_follows_a_server_that_stops_and_starts(lab: MonitorLab, do
     async with mcp_app() as app:
         await downstream.start(app)
         await lab.until("harper", lambda health: health.status == "ok")
-
-
-async def test_what_is_spent_in_a_shard_that_was_made_later_is_counted(
-    lab: MonitorLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(keep_spending, "EVERY", 0.05)
-    await declare(lab.gateway, TURN_LOG, SPENDING)
-    await lab.start()
-    lab.gateway.shards = 2
-    await declare(lab.gateway, TURN_LOG, TURN_QUEUE)
-    request = turn_requested("t").model_copy(update={"shard": 1})
-    writer = await attempt_of(lab.gateway, request)
-    spent = ModelCalled(agent="harper", model="offline", duration_ms=1.0, input_tokens=3, caller="user:alice")
-    writer.emit(spent)
-    await writer.conclude(turn_outcome(request))
-
-    async def counted() -> bool:
-        return [entry.team for entry in (await snapshot(lab.gateway, SPENDING)).values()] == ["t"]
-
-    await until(counted)
 
 
 async def test_a_server_shared_by_three_agents_is_probed_once(lab: MonitorLab, downstream: Downstream) -> None:

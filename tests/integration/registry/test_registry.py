@@ -11,9 +11,11 @@ import httpx
 import jsonschema
 import pytest
 from tests.conftest import Connecting
+from tests.embedded import NatsServer, free_port
 from tests.waiting import PATIENCE, within
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.kv import delete, put
 from pallas_bus.transport.streams import declare
 from pallas_contracts.agents import AgentDefinition, GatewayPresence
@@ -24,6 +26,7 @@ from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 from registry.app import build
+from registry.listing import cells
 from registry.settings import RegistrySettings
 
 ALLOWED = 1.0
@@ -36,10 +39,11 @@ WELL_KNOWN = "/.well-known/mcp/server.json"
 
 
 @asynccontextmanager
-async def _registry(nats_url: str) -> AsyncGenerator[httpx.AsyncClient]:
+async def _registry(nats_url: str, *, port: int = 0, also: str = "") -> AsyncGenerator[httpx.AsyncClient]:
     """A running registry on its own port, and a client of it."""
-    settings = RegistrySettings.from_env({"PALLAS_NATS_URL": nats_url, "PALLAS_PUBLIC_URL": "http://pallas.example"})
-    listener = bind("127.0.0.1", 0)
+    variables = {"PALLAS_NATS_URL": nats_url, "PALLAS_PUBLIC_URL": "http://pallas.example"}
+    settings = RegistrySettings.from_env(variables | {"PALLAS_REGISTRY_ALSO": also})
+    listener = bind("127.0.0.1", port)
     process = Process("registry", "registry-test", listener.getsockname()[1], Probes())
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(build(settings, process))
@@ -217,3 +221,57 @@ async def test_the_registry_is_ready_once_its_tables_are_read_and_has_no_docs_pa
     await _until(client, "/readyz", lambda found: found.status_code == 200)
     assert (await client.get("/docs")).status_code == 404
     assert "/v0.1/servers" in (await client.get("/openapi.json")).json()["paths"]
+
+
+@asynccontextmanager
+async def _cell(team: str) -> AsyncGenerator[tuple[str, Bus]]:
+    """A broker of its own with one agent of a team, and a connection of its worker."""
+    with NatsServer() as server:
+        async with connect(Access(server.url), GATEWAY) as gateway, connect(Access(server.url), MONITOR) as monitor:
+            await declare(gateway, AGENTS, WORKERS, GATEWAYS)
+            await declare(monitor, HEALTH)
+            health = AgentHealth(team=team, agent="research", status="ok", interval=15, at=utc_now())
+            await put(monitor, HEALTH, health, team=team, agent="research")
+        async with connect(Access(server.url), WORKER) as worker:
+            await _publish(worker, _definition(team))
+            yield server.url, worker
+
+
+def _listed(found: httpx.Response) -> dict[str, str | None]:
+    """Name and status of each agent in a document."""
+    return {
+        entry["server"]["name"]: entry["_meta"].get("io.pallas/health", {}).get("status")
+        for entry in found.json()["servers"]
+    }
+
+
+async def test_two_registries_that_name_each_other_list_the_agents_of_both_cells_and_none_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cells, "EVERY", 0.02)
+    monkeypatch.setattr(cells, "STALE_SECONDS", 0.1)
+    port, other = free_port(), free_port()
+    first, second = "x.east/pallas-research", "x.west/pallas-research"
+    async with (
+        _cell("east") as (east_url, east),
+        _cell("west") as (west_url, _),
+        AsyncExitStack() as west,
+        _registry(east_url, port=port, also=f"http://127.0.0.1:{other}") as here,
+    ):
+        await _until(here, WELL_KNOWN, lambda found: _listed(found) == {first: "ok"})
+        ready = await _until(here, "/readyz", lambda found: found.status_code == 200)
+        assert ready.json()["notes"] == {"other cells": f"http://127.0.0.1:{other}: no answer"}
+        there = await west.enter_async_context(
+            _registry(west_url, port=other, also=f"http://127.0.0.1:{port}/, http://127.0.0.1:{port}")
+        )
+        for client in (here, there):
+            await _until(client, WELL_KNOWN, lambda found: _listed(found) == {first: "ok", second: "ok"})
+        assert "notes" not in (await here.get("/readyz")).json()
+        assert _listed(await here.get(f"/own{WELL_KNOWN}")) == {first: "ok"}
+        assert (await here.get(_well_known("west"))).status_code == 404
+        assert (await here.get(f"/v0.1/servers/{second}/versions/latest")).status_code == 200
+        await delete(east, AGENTS, team="east", agent="research")
+        for client in (here, there):
+            await _until(client, WELL_KNOWN, lambda found: _listed(found) == {second: "ok"})
+        await west.aclose()
+        await _until(here, WELL_KNOWN, lambda found: _listed(found) == {second: "degraded"})

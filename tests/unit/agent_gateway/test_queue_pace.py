@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_calls.admission.queue_pace import QueuePace
+from pallas_calls.admission.queue_positions import QueuePace
 
 
 def pace_of(*readings: tuple[float, int], now: float) -> QueuePace:

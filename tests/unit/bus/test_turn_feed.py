@@ -8,7 +8,7 @@ from tests.builders import turn_outcome, turn_requested
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Moved, Step, TurnClaim, TurnEvents, TurnOutcome, UnknownEvent
+from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome, UnknownEvent
 
 REQUEST = turn_requested("t")
 THREE = [
@@ -101,16 +101,3 @@ async def test_an_event_of_a_later_release_is_yielded_in_order() -> None:
     ):
         feed.on_message(kind, data)
     assert [type(item) async for item in feed] == [Claimed, Step, UnknownEvent, Step, TurnOutcome]
-
-
-async def test_a_feed_goes_on_in_the_shard_to_which_its_turn_has_moved() -> None:
-    feed = TurnFeed(TurnRef.of(REQUEST), position=9)
-    for origin, to in ((2, 3), (0, 1)):  # the first is of a shard where the turn is not
-        moved = Moved(origin=origin, to=to, at=utc_now())
-        message = TurnClaim(turn_id=REQUEST.turn_id, team="t", agent="harper", claim=moved)
-        feed.on_message("claim", message.model_dump_json().encode())
-    assert (feed.ref.shard, feed.position, feed.empty) == (1, 0, True)
-    for kind, data in (("claim", claim(1)), ("event", THREE[0].model_dump_json().encode())):
-        feed.on_message(kind, data)
-    feed.on_message("outcome", turn_outcome(REQUEST, events=1).model_dump_json().encode())
-    assert await step_numbers(feed) == [1]

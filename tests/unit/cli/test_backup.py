@@ -15,7 +15,7 @@ from tests.requirements import requirement
 from pallas_cli.backup.commands import RestoreOptions
 from pallas_cli.backup.keys import differences, fingerprints, make_identity, read_identities, read_recipients
 from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal
-from pallas_cli.backup.store import MANIFEST, Manifest, Part, Store, new_id, open_store, parts_in_order, prune
+from pallas_cli.backup.store import MANIFEST, Manifest, Store, new_id, open_store, parts_in_order, prune
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, DATABASES
 from pallas_contracts.contract import Saved
@@ -155,22 +155,6 @@ def test_everything_but_what_expires_is_saved_and_what_refers_to_a_turn_comes_be
     assert max(order.index(name) for name in ("CHANGES", "WORKSPACES")) < order.index(next(iter(DATABASES.values())))
     assert all(order.index(name) < first for name in (*DATABASES.values(), "KV_fleet_agents", "KV_suspensions"))
     assert first < last < min(order.index("TURN_OBJECTS"), order.index("DEAD_LETTERS"))
-
-
-def test_every_queue_is_saved_before_any_log_and_the_table_of_teams_after_them() -> None:
-    order = [name for _, name in parts_in_order(3)]
-    queues = [order.index(name) for name in ("TURN_QUEUE", "TURN_QUEUE_1", "TURN_QUEUE_2")]
-    logs = [order.index(name) for name in ("TURN_LOG", "TURN_LOG_1", "TURN_LOG_2")]
-    assert max(queues) < min(logs) <= max(logs) < order.index("KV_shards")
-
-
-def test_a_manifest_says_how_many_shards_its_backup_has() -> None:
-    now = datetime.now(UTC)
-    parts = tuple(
-        Part(kind=kind, name=name, saved_at=now, size=1, sha256="", plain=1) for kind, name in parts_in_order(3)
-    )
-    made = Manifest(id="b", release="1", began_at=now, ended_at=now, recipients=(), parts=parts)
-    assert (made.shards, made.model_copy(update={"parts": ()}).shards) == (3, 1)
 
 
 def test_a_key_that_is_missing_or_another_one_is_named_and_no_fingerprint_shows_it(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def _require_keys(store: Store, manifest: Manifest, options: RestoreOptions) -> 
 async def _target(manifest: Manifest, options: RestoreOptions) -> AsyncGenerator[Installation]:
     wanted = {part.name for part in manifest.parts if part.kind == "database"}
     if options.nats is None:
-        async with stopped(options.data, with_databases=bool(wanted), shards=manifest.shards) as installation:
+        async with stopped(options.data, with_databases=bool(wanted)) as installation:
             yield installation
         return
     say("restoring into the installation that --nats or the context names; --data names a stack that is stopped")

@@ -92,7 +92,7 @@ class Creating:
         backup = new_id(began)
         keys = fingerprints(backup, self.secrets)
         try:
-            for kind, name in parts_in_order(self.bus.shards):
+            for kind, name in parts_in_order():
                 await self._save(backup, kind, name)
             manifest = Manifest(
                 id=backup,

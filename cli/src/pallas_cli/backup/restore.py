@@ -22,21 +22,19 @@ from pallas_cli.backup.create import Say, sealed_of
 from pallas_cli.backup.sealing import chunks_of, unseal
 from pallas_cli.backup.store import Manifest, Part, Store, path_of
 from pallas_cli.refused import Refused
-from pallas_contracts.backups import Hold, ShardEnds
+from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
     BUCKETS,
     GATEWAYS,
     HOLDS,
     RESTORE_HOLD,
-    SHARDS,
     STREAMS,
     TURN_LOG,
     TURN_QUEUE,
     WORKER_ALIVE,
     WORKERS,
 )
-from pallas_contracts.contract import Saved
-from pallas_contracts.shards import buckets_in, name_in, streams_in
+from pallas_contracts.contract import Saved, Stream
 
 _LISTEN = 1.0
 """Seconds in which an executor that runs sends several heartbeats."""
@@ -80,7 +78,7 @@ class Restoring:
     async def found(self) -> list[str]:
         """What the installation has of what a backup has, in words; empty for a new one."""
         found = list[str]()
-        for name in saved_streams(self.bus.shards):
+        for name in saved_streams():
             state = await stream_state(self.bus, name)
             if state is not None and state.messages:
                 found.append(f"stream {name} with {state.messages} messages")
@@ -95,7 +93,7 @@ class Restoring:
             PallasError: the broker does not answer, or refuses.
         """
         hold = await self._hold()
-        for thing in (*streams_in(STREAMS, self.bus.shards), *buckets_in(BUCKETS, SHARDS, self.bus.shards)):
+        for thing in (*STREAMS, *BUCKETS):
             name = stream_name(thing)
             if thing is not HOLDS and await stream_state(self.bus, name) is not None:
                 await delete_stream(self.bus, name)
@@ -105,16 +103,15 @@ class Restoring:
             kept = part.kind == "database" and self.keep_databases
             await (self._mark(part) if kept else self._restore(part))
             self.say(f"{'kept' if kept else 'restored'} {part.kind} {part.name}")
-        first, *more = [await self._ends(shard) for shard in range(self.manifest.shards)]
-        ends = {"queue_end": first.queue_end, "log_end": first.log_end, "shards": tuple(more)}
+        ends = {"queue_end": await self._end(TURN_QUEUE), "log_end": await self._end(TURN_LOG)}
         hold = hold.model_copy(update={"complete": True, **ends})
         await put(self.bus, HOLDS, hold, hold=RESTORE_HOLD)
         return hold
 
-    async def _ends(self, shard: int) -> ShardEnds:
-        states = [await stream_state(self.bus, name_in(stream, shard)) for stream in (TURN_QUEUE, TURN_LOG)]
-        queue, log = (state.last if state is not None else 0 for state in states)
-        return ShardEnds(queue_end=queue, log_end=log)
+    async def _end(self, stream: Stream) -> int:
+        """The last position in a stream."""
+        state = await stream_state(self.bus, stream.name)
+        return state.last if state is not None else 0
 
     async def _hold(self) -> Hold:
         await make_stream(self.bus, stream_name(HOLDS), bucket_config(HOLDS, self.replicas))

@@ -22,10 +22,9 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pallas_bus.transport.streams import stream_name
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.refused import Refused, WrongUsage
-from pallas_contracts.catalog import BUCKETS, DATABASES, SHARDS, STREAMS, TURN_QUEUE
+from pallas_contracts.catalog import BUCKETS, DATABASES, STREAMS
 from pallas_contracts.contract import Saved
 from pallas_contracts.ids import Token, check_token
-from pallas_contracts.shards import MOST_SHARDS, buckets_in, name_in, streams_in
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -85,12 +84,6 @@ class Manifest(_Frozen):
         """Bytes of all files but the manifest."""
         return sum(part.size for part in self.parts)
 
-    @property
-    def shards(self) -> int:
-        """How many shards of the log it has."""
-        queues = {name_in(TURN_QUEUE, shard) for shard in range(MOST_SHARDS)}
-        return max(1, sum(part.name in queues for part in self.parts))
-
 
 def new_id(now: datetime) -> str:
     """The id of a backup. Ids are in the order of time."""
@@ -102,13 +95,9 @@ def path_of(backup: str, kind: Kind, name: str) -> str:
     return f"{backup}/{kind}-{name}.age"
 
 
-def parts_in_order(shards: int = 1) -> Iterator[tuple[Kind, str]]:
-    """Kind and name of all that a backup has, in the order in which it is saved (`Saved`, docs/adr/0022).
-
-    Each queue of so many shards of the log is saved before any of their logs.
-    """
-    things = (*streams_in(STREAMS, shards), *buckets_in(BUCKETS, SHARDS, shards))
-    kept = sorted((thing for thing in things if thing.saved is not Saved.NEVER), key=lambda it: it.saved)
+def parts_in_order() -> Iterator[tuple[Kind, str]]:
+    """Kind and name of all that a backup has, in the order in which it is saved (`Saved`, docs/adr/0022)."""
+    kept = sorted((thing for thing in (*STREAMS, *BUCKETS) if thing.saved is not Saved.NEVER), key=lambda it: it.saved)
     for thing in kept:
         if thing.saved is Saved.CHANGES:
             yield "stream", stream_name(thing)

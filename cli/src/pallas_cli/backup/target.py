@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_bus.transport.access import Access
-from pallas_cli.broker import access_to, log_shards
+from pallas_cli.broker import access_to
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.contexts import kept_in, setting
 from pallas_cli.embedded.postgres import EmbeddedPostgres, database_url, ensure_database
@@ -94,10 +94,8 @@ def _text_of(path: Path) -> str:
 
 
 @asynccontextmanager
-async def stopped(data: Path, *, with_databases: bool, shards: int) -> AsyncGenerator[Installation]:
+async def stopped(data: Path, *, with_databases: bool) -> AsyncGenerator[Installation]:
     """The installation in a data folder whose stack does not run. Its broker and Postgres run inside the block.
-
-    The broker's users have rights for at least so many shards of the log, whatever the environment says.
 
     Raises:
         Refused: the stack runs, or a server cannot be started.
@@ -107,8 +105,7 @@ async def stopped(data: Path, *, with_databases: bool, shards: int) -> AsyncGene
         raise WrongUsage("the context names another platform than that of the data folder: pass --nats or --data")
     with locked(data) as folder:
         async with AsyncExitStack() as stack:
-            seeds, most = Seeds(folder / SECRETS / "nats"), max(shards, log_shards())
-            nats = EmbeddedNats(folder / "nats", seeds, free_port(), free_port(), shards=most)
+            nats = EmbeddedNats(folder / "nats", Seeds(folder / SECRETS / "nats"), free_port(), free_port())
             await stack.enter_async_context(_runs(await nats.launch(), folder, "nats-server"))
             urls = dict[str, str]()
             if with_databases:

@@ -19,12 +19,9 @@ class PublicKeys(Protocol):
         ...
 
 
-def users_text(users: Sequence[BrokerUser], keys: PublicKeys, *, shards: int = 1) -> str:
-    """The blocks of all users with their subjects, and of the system account. Nobody else can connect.
-
-    `shards` is how many shards the log has.
-    """
-    own = ("authorization {", "  users: [", *_users(users, keys, shards), "  ]", "}")
+def users_text(users: Sequence[BrokerUser], keys: PublicKeys) -> str:
+    """The blocks of all users with their subjects, and of the system account. Nobody else can connect."""
+    own = ("authorization {", "  users: [", *_users(users, keys), "  ]", "}")
     return "\n".join((*own, "accounts {", "  $SYS: { users: [", *_system(keys), "  ] }", "}", ""))
 
 
@@ -38,10 +35,10 @@ def tls_text(certificate: Path, key: Path) -> str:
     return "\n".join(("tls {", *lines, "}", ""))
 
 
-def _users(users: Iterable[BrokerUser], keys: PublicKeys, shards: int) -> Iterator[str]:
+def _users(users: Iterable[BrokerUser], keys: PublicKeys) -> Iterator[str]:
     for user in users:
         for key in keys.public_keys(user.name):
-            yield from _user(user, key, shards)
+            yield from _user(user, key)
 
 
 def _system(keys: PublicKeys) -> Iterator[str]:
@@ -50,11 +47,11 @@ def _system(keys: PublicKeys) -> Iterator[str]:
     yield from (f"    {{ nkey: {key} }}" for key in keys.public_keys(SYSTEM))
 
 
-def _user(user: BrokerUser, public: str, shards: int) -> Iterator[str]:
+def _user(user: BrokerUser, public: str) -> Iterator[str]:
     from pallas_bus.rights import rights_of
     from pallas_bus.transport.access import inbox_prefix
 
-    rights = rights_of(user.service, user.hosted, of_workers=user.of_workers, shards=shards)
+    rights = rights_of(user.service, user.hosted, of_workers=user.of_workers)
     yield f"    # {user.name}"
     yield f"    {{ nkey: {public}, permissions: {{"
     yield from _subjects("publish", rights.publish, rights.never)

@@ -31,11 +31,11 @@ class BrokerFolder:
     def _mode(self) -> int:
         return READABLE if self.containers else PRIVATE
 
-    def write_users(self, workers: Sequence[WorkerTeams], *, shards: int = 1) -> list[str]:
-        """Write the users for so many shards of the log, and missing seeds. Returns the names of the users."""
+    def write_users(self, workers: Sequence[WorkerTeams]) -> list[str]:
+        """Write the users, and missing seeds. Returns the names of the users."""
         users = broker_users(workers)
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / USERS).write_text(users_text(users, self.seeds, shards=shards), "utf-8")
+        (self.folder / USERS).write_text(users_text(users, self.seeds), "utf-8")
         return [*(user.name for user in users), SYSTEM]
 
     def write_tls(self, hosts: Sequence[str], *, seen_at: Path | None = None) -> None:

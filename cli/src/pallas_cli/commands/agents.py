@@ -10,8 +10,8 @@ import typer
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.logs import read_shards
 from pallas_bus.turnlog.queue import delete_consumers
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
@@ -22,7 +22,7 @@ from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
 from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.data_agents import PoolRequest
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
@@ -235,7 +235,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
     for row in rows:
         await kv.delete(bus, AGENTS, team=team, agent=row.definition.agent)
         cancelled += await _cancel_waiting(bus, team, row.definition.agent)
-        await delete_consumers(bus, [(team, row.definition.agent)], range(bus.shards))
+        await delete_consumers(bus, [(team, row.definition.agent)])
     _report(team, [row.definition.agent for row in rows], cancelled, as_json=as_json)
 
 
@@ -265,7 +265,7 @@ def _report(team: str, retired: list[str], cancelled: int, *, as_json: bool) -> 
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
     """Cancel the turns that wait for a retired agent; returns their number."""
     count = 0
-    async for record in read_shards(bus, TURN_REQUESTED, {"team": team, "agent": agent}):
+    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
         request = TurnRequested.model_validate_json(record.data)
         await request_cancel(bus, TurnRef.of(request), "its agent was retired", request)
         await withdraw_turn(bus, request, record.seq)

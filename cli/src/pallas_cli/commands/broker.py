@@ -47,15 +47,12 @@ def config(
         bool,
         typer.Option("--containers", help="Write secrets for containers: files with mode 0444 in a private folder."),
     ] = False,
-    log_shards: Annotated[
-        int, typer.Option(envvar="PALLAS_LOG_SHARDS", min=1, max=64, help="Shards of the log that the users may use.")
-    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
     groups = [[Path(folder) for folder in group.split(os.pathsep) if folder] for group in teams or ()]
     folder = BrokerFolder(out, containers)
-    users = folder.write_users(read_workers(groups, os.environ), shards=log_shards)
+    users = folder.write_users(read_workers(groups, os.environ))
     seeds = {name: str(folder.seeds.path(name)) for name in users}
     print(json.dumps({"seeds": seeds}, indent=2) if as_json else "\n".join(seeds.values()))
     if tls:
@@ -93,7 +90,7 @@ def status(
 ) -> None:
     """Show servers, and the leader and replicas of each stream. Exit code 1 if a server or a leader is missing."""
     access = system_access(find_address(on.nats, on.data, "nats"), on.data, system_seed)
-    run_as(access, partial(show_status, as_json=on.as_json), log=False)
+    run_as(access, partial(show_status, as_json=on.as_json))
 
 
 @app.command("step-down")

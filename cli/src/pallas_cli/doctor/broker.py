@@ -69,19 +69,17 @@ def _server(url: str, said: dict[str, Any]) -> list[Finding]:
 async def _contents(bus: "Bus") -> AsyncIterator[Finding]:
     from pallas_bus.transport import kv
     from pallas_bus.transport.streams import stream_name
-    from pallas_contracts.catalog import AGENTS, BUCKETS, HEALTH, SHARDS, STREAMS, WORKERS
+    from pallas_contracts.catalog import AGENTS, BUCKETS, HEALTH, STREAMS, WORKERS
     from pallas_contracts.errors import PallasError
-    from pallas_contracts.shards import buckets_in, streams_in
 
     try:
         names = set(await _streams(bus))
-        streams, buckets = streams_in(STREAMS, bus.shards), buckets_in(BUCKETS, SHARDS, bus.shards)
-        missing = sorted({stream_name(each) for each in (*streams, *buckets)} - names)
+        missing = sorted({stream_name(each) for each in (*STREAMS, *BUCKETS)} - names)
         if missing:
             said = f"missing: {', '.join(missing)}"
             yield warning("streams", said, "each is made by the service that owns it: start that (docs/contracts.md)")
         else:
-            yield ok("streams", f"all {len(streams)} streams and {len(buckets)} buckets are there")
+            yield ok("streams", f"all {len(STREAMS)} streams and {len(BUCKETS)} buckets are there")
         if stream_name(AGENTS) in missing:
             return
         agents, workers = await kv.snapshot(bus, AGENTS), await kv.snapshot(bus, WORKERS)

@@ -46,8 +46,8 @@ _REDIS_COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "conf
 class EmbeddedNats:
     """A nats-server with JetStream, its streams below `folder` and the seeds of its users in `seeds`.
 
-    Only the services and commands of its stack can connect, each as its own user. `agents` are by team, `shards` is how
-    many shards of the log the users may use, `store_bytes` what all streams may take.
+    Only the services and commands of its stack can connect, each as its own user. `agents` are by team,
+    `store_bytes` is what all streams may take.
     """
 
     folder: Path
@@ -56,7 +56,6 @@ class EmbeddedNats:
     monitor_port: int
     host: str = "127.0.0.1"
     agents: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    shards: int = 1
     store_bytes: int = 32 * 1024**3
 
     @property
@@ -82,7 +81,7 @@ class EmbeddedNats:
         """Write the configuration, and return how to start the server."""
         private_folder(self.folder)
         config = self.folder / "nats.conf"
-        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds, shards=self.shards), "utf-8")
+        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
         values = {"host": self.host, "port": self.port, "monitor_port": self.monitor_port}

@@ -14,10 +14,8 @@ from pallas_cli.k8s.folders import FOR_EACH, TEAM, HostedTeam, Object, Team, che
 from pallas_cli.k8s.stamp import gateway_urls, stamped
 from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
 from pallas_cli.refused import WrongUsage
-from pallas_contracts.shards import MOST_SHARDS
 
 _SEED = "agent-worker-nats-seed"
-_SHARDS = "PALLAS_LOG_SHARDS"
 
 type Get = Callable[[str, str, str], Object | None]
 """Gets an object of the cluster by kind, name and namespace."""
@@ -64,7 +62,7 @@ class Planner:
         check_names(teams.values())
         seeds = {team.name: self._seed(team.name, namespace) for team in self.teams}
         keys = self._keys(before, seeds)
-        users = users_object(KnownUsers(keys, teams), namespace, shards=shards_of(self.manifests))
+        users = users_object(KnownUsers(keys, teams), namespace)
         if stored is not None:
             users["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
         objects = list[Object]()
@@ -124,23 +122,6 @@ class Planner:
             return list(objects)
         own = {None, *(slug_of(team.name) for team in self.teams)}
         return [each for each in objects if each["metadata"].get("labels", {}).get(TEAM) in own]
-
-
-def shards_of(manifests: Sequence[Object]) -> int:
-    """How many shards the log has, as the manifests of all services say.
-
-    Raises:
-        WrongUsage: they do not agree, or that is no number of shards.
-    """
-    containers = (
-        container
-        for manifest in manifests
-        for container in manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
-    )
-    given = {each["value"] for it in containers for each in it.get("env", ()) if each["name"] == _SHARDS}
-    if len(given) > 1 or not all(value.isdecimal() and 0 < int(value) <= MOST_SHARDS for value in given):
-        raise WrongUsage(f"{_SHARDS} must be one number from 1 to {MOST_SHARDS} in all manifests, not {sorted(given)}")
-    return int(given.pop()) if given else 1
 
 
 def _seed_name(team: str) -> str:

@@ -83,14 +83,14 @@ def worker_user(team: str) -> str:
     return WorkerTeams({team: ()}).user
 
 
-def users_object(known: KnownUsers, namespace: str, *, shards: int = 1) -> Object:
-    """The ConfigMap, for so many shards of the log.
+def users_object(known: KnownUsers, namespace: str) -> Object:
+    """The ConfigMap.
 
     Raises:
         Refused: there are too many agents for one.
     """
     users = broker_users([WorkerTeams({name: team.agents}) for name, team in sorted(known.teams.items())])
-    text = users_text(users, known, shards=shards)
+    text = users_text(users, known)
     teams = {name: _state_of(team) for name, team in known.teams.items()}
     keys = {name: list(known.public_keys(name)) for name in (*(user.name for user in users), SYSTEM)}
     state = json.dumps({"keys": keys, "teams": teams}, indent=1, sort_keys=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from pallas_cli.broker import log_shards, store_bytes
+from pallas_cli.broker import store_bytes
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.postgres import EmbeddedPostgres, without_user
 from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis
@@ -191,7 +191,6 @@ def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNat
         ports.of("nats-server"),
         ports.of(MONITORING),
         agents={team.name: team.agents for team in teams},
-        shards=log_shards(),
         store_bytes=store_bytes(),
     )
 

@@ -156,10 +156,9 @@ class ReplayRun:
             await self._look(detach=detach)
 
     async def _look(self, *, detach: bool) -> None:
-        """Read the ends of the turns that have none yet, and report. A turn may move while it waits."""
+        """Read the ends of the turns that have none yet, and report."""
         left = [ref for ref in self.many.queued.values() if ref.turn_id not in self.ended and not detach]
-        anywhere = [ref.at(shard) for shard in range(self.bus.shards) for ref in left]
-        self.ended |= await stored_outcomes(self.bus, anywhere)
+        self.ended |= await stored_outcomes(self.bus, left)
         self._report()
 
     def waits(self, agent: str) -> None:

@@ -12,10 +12,10 @@ from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.history.wording import claim_text, text_of, time_of
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.logs import read_shards
+from pallas_bus.transport.reads import read
 from pallas_cli.plain_text import print_plain
-from pallas_contracts.catalog import TURN_CLAIM
-from pallas_contracts.turns import HandedBack, Moved, TurnClaim, TurnEvents, TurnJoined, TurnOutcome, TurnRequested
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
+from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnJoined, TurnOutcome, TurnRequested
 
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
@@ -66,7 +66,7 @@ class _Callers:
             return self._matches(TurnHistory(entry.team, entry.agent, entry.turn_id, entry))
         if entry.turn_id not in self._known:
             ids = {"team": entry.team, "agent": entry.agent, "turn": entry.turn_id}
-            turns = fold([record async for record in read_shards(self.bus, TURN_CLAIM, ids)])
+            turns = fold([record async for record in read(self.bus, TURN_LOG.name, TURN_CLAIM.template.filter(**ids))])
             self._known[entry.turn_id] = entry.turn_id in turns and self._matches(turns[entry.turn_id])
         return self._known.pop(entry.turn_id) if isinstance(entry, TurnOutcome) else self._known[entry.turn_id]
 
@@ -77,7 +77,7 @@ class _Callers:
 def state_of(entry: Entry) -> State:
     """The state of the turn at this entry of the log."""
     match entry:
-        case TurnRequested() | TurnEvents(events=(*_, HandedBack())) | TurnClaim(claim=Moved()):
+        case TurnRequested() | TurnEvents(events=(*_, HandedBack())):
             return "waiting"
         case TurnOutcome():
             return entry.status

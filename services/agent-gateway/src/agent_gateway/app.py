@@ -46,7 +46,6 @@ from pallas_contracts.catalog import (
     PRESENCE_TTL,
     RESOLVE,
     SESSIONS,
-    SHARDS,
     STREAMS,
     TURN_LOG,
     TURN_OBJECTS,
@@ -150,7 +149,7 @@ def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     days[TURN_OBJECTS.name] = 1 + settings.content_seconds / _DAY
     return [
         replace(thing, max_age=days[thing.name] * _DAY) if isinstance(thing, Stream) and thing.name in days else thing
-        for thing in (*OWNED, *((SHARDS,) if settings.log_shards > 1 else ()))
+        for thing in OWNED
     ]
 
 
@@ -163,7 +162,6 @@ async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Proces
             url=url,
             host=settings.host,
             ports=dict(ports.bound),
-            shards=bus.shards,
             at=utc_now(),
         )
         await kv.put_nowait(bus, GATEWAYS, presence, gateway=bus.instance)

@@ -30,7 +30,6 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.turnlog.places import all_shards
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
 from pallas_runtime.process import STORED, Process
 
@@ -88,23 +87,11 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
         await folders.reload()
         process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics, settings.measure_interval)))
-        await stack.enter_async_context(_keeping_spending(bus, process, metrics))
+        spending = KeepSpending(bus)
+        process.vital(bus.spawn(spending.run()))
+        metrics.spending_lag.set_function(lambda: spending.lag)
         async with _started(bus, monitor, process) as service:
             yield service
-
-
-@asynccontextmanager
-async def _keeping_spending(bus: Bus, process: Process, metrics: Metrics) -> AsyncGenerator[None]:
-    """Keep the spending of each shard, also of those that are made later."""
-    spending: list[KeepSpending] = []
-
-    def keep(shard: int) -> None:
-        spending.append(KeepSpending(bus, shard=shard))
-        process.vital(bus.spawn(spending[-1].run()))
-
-    async with all_shards(bus, keep):
-        metrics.spending_lag.set_function(lambda: max(each.lag for each in spending))
-        yield
 
 
 @asynccontextmanager

@@ -1,10 +1,11 @@
-"""Builds the registry: it reads three buckets of the broker and serves one listing over HTTP."""
+"""Builds the registry: it reads three buckets of the broker and other registries, and serves one listing over HTTP."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import httpx2
 from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
@@ -15,6 +16,7 @@ from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
 from registry.http.routing import make_http
 from registry.listing.catalogue import Catalogue
+from registry.listing.cells import Cell, ask_all, faults_of, keep_asking
 from registry.settings import RegistrySettings
 
 TICK = 1.0
@@ -36,7 +38,8 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
 
     Until then the process answers 503: with an empty list callers would believe that all agents are gone.
     """
-    catalogue = Catalogue(settings.public_url)
+    cells = [Cell(url) for url in settings.registry_also]
+    catalogue = Catalogue(settings.public_url, cells)
     async with (
         connect(Access.of(settings), REGISTRY, instance=process.instance) as bus,
         process.uses(bus),
@@ -52,7 +55,21 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
         gateways.on_change(catalogue.gateway_changed)
         process.vital(bus.spawn(_tick(catalogue)))
         await agents.synced.wait()
-        yield Registry(make_http(catalogue.listing))
+        async with _asking(cells, catalogue, process):
+            yield Registry(make_http(catalogue.listing))
+
+
+@asynccontextmanager
+async def _asking(cells: Sequence[Cell], catalogue: Catalogue, process: Process) -> AsyncGenerator[None]:
+    """Ask the registries of other cells inside the block, which begins when each was asked once."""
+    if not cells:
+        yield
+        return
+    process.probes.notes["other cells"] = lambda: faults_of(cells)
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        await ask_all(http, cells)
+        async with process.running(keep_asking(http, cells, catalogue.cell_changed), "asking other registries"):
+            yield
 
 
 async def _tick(catalogue: Catalogue) -> None:

@@ -11,7 +11,6 @@ from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect_when_possible
-from pallas_bus.turnlog.places import all_shards
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
@@ -108,6 +107,6 @@ async def _use_broker(
     connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         hearing = process.running(TeamEvents(engine, has_sent).run(bus), "changes of teams")
-        async with all_shards(bus), hearing:
+        async with hearing:
             with broker.using(bus):
                 await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()

@@ -7,7 +7,6 @@ pool's agents are not known in advance, so it may use all consumers but those of
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject, reads_scoped, stream_name
@@ -35,7 +34,6 @@ from pallas_contracts.catalog import (
     PUBLISHED,
     QUESTIONS,
     RESTORE,
-    SHARDS,
     STREAMS,
     SUBMITTERS,
     TURN_LOG,
@@ -43,8 +41,7 @@ from pallas_contracts.catalog import (
     TURN_QUEUE,
     TURN_REQUESTED,
 )
-from pallas_contracts.contract import Blob, Bucket, Contract, Saved, Stream, Template
-from pallas_contracts.shards import buckets_in, contracts_in, name_in, streams_in, template_in
+from pallas_contracts.contract import Blob, Contract, Saved, Stream, Template
 
 type Hosted = Mapping[str, Collection[str]]
 """Agents by team."""
@@ -61,44 +58,9 @@ type _Stored = Contract[Any] | Blob
 API = "$JS.API"
 
 
-@dataclass(frozen=True)
-class _Catalogue:
-    """What the catalogue has where the log has so many shards."""
-
-    shards: int
-
-    @cached_property
-    def streams(self) -> tuple[Stream, ...]:
-        return streams_in(STREAMS, self.shards)
-
-    @cached_property
-    def buckets(self) -> tuple[Bucket[Any], ...]:
-        return buckets_in(BUCKETS, SHARDS, self.shards)
-
-    @cached_property
-    def contracts(self) -> tuple[Contract[Any], ...]:
-        return tuple(each for contract in CONTRACTS for each in contracts_in(contract, self.shards))
-
-    @cached_property
-    def saved(self) -> tuple[str, ...]:
-        return tuple(stream_name(it) for it in (*self.streams, *self.buckets) if it.saved is not Saved.NEVER)
-
-    @property
-    def queues(self) -> Iterator[tuple[str, Template]]:
-        """The name of the queue of each shard, and the template of its subjects."""
-        for shard in range(self.shards):
-            yield name_in(TURN_QUEUE, shard), template_in(TURN_REQUESTED.template, shard)
-
-    @property
-    def logs(self) -> Iterator[tuple[str, Template]]:
-        """The name of the log of each shard, and the template of the outcomes in it."""
-        for shard in range(self.shards):
-            yield name_in(TURN_LOG, shard), template_in(TURN_OUTCOME.template, shard)
-
-
-def saved_streams(shards: int = 1) -> tuple[str, ...]:
+def saved_streams() -> tuple[str, ...]:
     """The streams that a backup has."""
-    return _Catalogue(shards).saved
+    return tuple(stream_name(thing) for thing in (*STREAMS, *BUCKETS) if thing.saved is not Saved.NEVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +73,14 @@ class Rights:
     answers: bool = False
 
 
-def rights_of(
-    service: str, hosted: Hosted | None = None, *, of_workers: Hosted | None = None, shards: int = 1
-) -> Rights:
+def rights_of(service: str, hosted: Hosted | None = None, *, of_workers: Hosted | None = None) -> Rights:
     """The rights of a service, without its inbox. A service of some teams gets rights for those in `hosted`.
 
-    None stands for every team. The log has `shards` shards; executors move turns between them. `of_workers` are the
-    agents of all workers, whose queues the pool must not use. Pipelines makes and follows turns of every team, as a
-    gateway does, and executes those of its own.
+    None stands for every team. `of_workers` are the agents of all workers, whose queues the pool must not use.
+    Pipelines makes and follows turns of every team, as a gateway does, and executes those of its own.
     """
-    all_of = _Catalogue(shards)
     if service == CLI:
-        return _operator(all_of)
+        return _operator()
     hosted = _OWN.get(service, hosted)
     served = _scopes(service, hosted)
     scopes = served if service in PER_TEAM else _EVERY
@@ -130,23 +88,21 @@ def rights_of(
     subscribe = {subject for question in answered for subject in _filters(question.template, served)}
     if answered:
         subscribe |= {"$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"}
-    publish = {*_published(all_of, service, served), *_managed(all_of, service), *_read(all_of, service, scopes)}
-    publish |= {*_consumed(all_of, service, hosted)}
-    if service in EXECUTORS and shards > 1:
-        publish |= {subject for _, template in all_of.queues for subject in _filters(template, served)}
-    never = tuple(_consumers_of_others(all_of)) if service in PER_TEAM else ()
+    publish = {*_published(service, served), *_managed(service), *_read(service, scopes)}
+    publish |= {*_consumed(service, hosted)}
+    never = tuple(_consumers_of_others()) if service in PER_TEAM else ()
     if service == POOL:
-        never += tuple(_queues_of(all_of, {**(of_workers or {}), **_OWN[PIPELINES], **_OWN[FLEET]}))
-    subscribe |= {*_subscribed(all_of, service, scopes)}
+        never += tuple(_queues_of({**(of_workers or {}), **_OWN[PIPELINES], **_OWN[FLEET]}))
+    subscribe |= {*_subscribed(service, scopes)}
     return Rights(tuple(sorted(publish)), tuple(sorted(subscribe)), never, answers=bool(answered))
 
 
-def _operator(all_of: _Catalogue) -> Rights:
+def _operator() -> Rights:
     """Operators may publish on every subject that no service publishes on: replays go to subjects of their choice."""
-    own = {*_published(all_of, CLI, _EVERY)}
-    stored = [(thing.template, thing.owners) for thing in (*all_of.contracts, *BLOBS)]
+    own = {*_published(CLI, _EVERY)}
+    stored = [(thing.template, thing.owners) for thing in (*CONTRACTS, *BLOBS)]
     published = {subject for template, _ in stored for subject in _filters(template, _EVERY)}
-    published |= {bucket_subject(bucket, ">") for bucket in all_of.buckets if CLI not in bucket.writers}
+    published |= {bucket_subject(bucket, ">") for bucket in BUCKETS if CLI not in bucket.writers}
     published |= {subject for question in QUESTIONS for subject in _filters(question.template, _EVERY)}
     made = (f"{API}.STREAM.{verb}.*" for verb in ("CREATE", "UPDATE", "DELETE", "SNAPSHOT", "RESTORE"))
     used = (f"{API}.CONSUMER.{verb}.>" for verb in ("CREATE", "DURABLE.CREATE", "MSG.NEXT"))
@@ -169,16 +125,16 @@ def _filters(template: Template, scopes: Iterable[_Scope]) -> Iterator[str]:
         yield template.filter(**{name: value for name, value in scope.items() if name in template.fields})
 
 
-def _published(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+def _published(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
     """Where it publishes: messages, entries of buckets, questions.
 
     `scopes` are the teams that it serves; for others a service that makes turns writes what gateways write.
     """
-    for thing in (*all_of.contracts, *BLOBS):
+    for thing in (*CONTRACTS, *BLOBS):
         if service in thing.owners:
             every = service in SUBMITTERS and GATEWAY in thing.owners
             yield from _filters(thing.template, _EVERY if every else scopes)
-    for bucket in all_of.buckets:
+    for bucket in BUCKETS:
         if service in bucket.writers:
             yield from (bucket_subject(bucket, key) for key in _filters(bucket.key, scopes))
     for question in QUESTIONS:
@@ -186,59 +142,57 @@ def _published(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) -> 
             yield from _filters(question.template, scopes)
 
 
-def _managed(all_of: _Catalogue, service: str) -> Iterator[str]:
+def _managed(service: str) -> Iterator[str]:
     """The API requests to declare, find, count and clear streams."""
     yield f"{API}.STREAM.NAMES"
-    for thing in (*all_of.streams, *all_of.buckets):
+    for thing in (*STREAMS, *BUCKETS):
         if thing.owner == service:
             yield from (f"{API}.STREAM.{verb}.{stream_name(thing)}" for verb in ("CREATE", "UPDATE"))
-    for stream in all_of.streams:
+    for stream in STREAMS:
         if service in stream.removers:
             yield from (f"{API}.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE"))
         if service in stream.counters:
             yield f"{API}.STREAM.INFO.{stream.name}"
     if service == BACKUP:
-        for name in all_of.saved:
+        for name in saved_streams():
             yield from (f"{API}.STREAM.SNAPSHOT.{name}", f"$JS.SNAPSHOT.ACK.{name}.>")
     if service == RESTORE:
-        yield from _replaced(all_of)
+        yield from _replaced()
     if service in TURN_QUEUE.counters:
-        for queue, _ in all_of.queues:
-            yield from (f"{API}.CONSUMER.INFO.{queue}.*", f"{API}.CONSUMER.LIST.{queue}")
+        yield from (f"{API}.CONSUMER.INFO.{TURN_QUEUE.name}.*", f"{API}.CONSUMER.LIST.{TURN_QUEUE.name}")
 
 
-def _replaced(all_of: _Catalogue) -> Iterator[str]:
+def _replaced() -> Iterator[str]:
     """The API requests to replace all streams by those of a backup, under a hold that is not replaced."""
-    for thing in (*all_of.streams, *all_of.buckets):
+    for thing in (*STREAMS, *BUCKETS):
         verbs = ("INFO", "CREATE", "UPDATE") if thing is HOLDS else ("INFO", "DELETE")
         yield from (f"{API}.STREAM.{verb}.{stream_name(thing)}" for verb in verbs)
-    for name in all_of.saved:
+    for name in saved_streams():
         yield from (f"{API}.STREAM.RESTORE.{name}", f"$JS.SNAPSHOT.RESTORE.{name}.>")
 
 
-def _read(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
     """The API requests to read: direct reads of whole streams, or for a service of some teams, scoped reads."""
-    requested = {template for _, template in all_of.queues}
-    for name, template, subject in _readable(all_of, service, scopes):
+    for name, template, subject in _readable(service, scopes):
         if not reads_scoped(service, name):
             yield from (f"{API}.{verb}.{name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
-        elif template not in requested:
+        elif template != TURN_REQUESTED.template:
             yield from (f"{API}.CONSUMER.CREATE.{name}.*.{subject}", f"{API}.CONSUMER.MSG.NEXT.{name}.*")
 
 
-def _readable(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, Template, str]]:
+def _readable(service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, Template, str]]:
     """Stream, template and subject of all stored messages that it may read."""
-    stored: list[_Stored] = [*all_of.contracts, *BLOBS]
+    stored: list[_Stored] = [*CONTRACTS, *BLOBS]
     for thing in stored:
         if thing.stream is not None and service in thing.readers:
             yield from ((thing.stream.name, thing.template, subject) for subject in _filters(thing.template, scopes))
-    for bucket in all_of.buckets:
+    for bucket in BUCKETS:
         if service in bucket.readers:
             for key in _filters(bucket.key, scopes):
                 yield stream_name(bucket), bucket.key, bucket_subject(bucket, key)
 
 
-def _subscribed(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+def _subscribed(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
     """Where it subscribes: to stored messages as they are republished, and to messages that are not stored."""
     for contract in CONTRACTS:
         if service not in contract.readers:
@@ -247,9 +201,9 @@ def _subscribed(all_of: _Catalogue, service: str, scopes: tuple[_Scope, ...]) ->
             yield from _filters(contract.template, scopes)
         elif contract.stream.live is not None:
             yield from (live_subject(it, contract.stream.live) for it in _filters(contract.template, scopes))
-    for stream in STREAMS:  # all shards are republished alike
+    for stream in STREAMS:
         yield from _whole_nouns(service, stream)
-    for bucket in all_of.buckets:
+    for bucket in BUCKETS:
         if service in bucket.readers:
             keys = _filters(bucket.key, scopes) if service in PER_TEAM else (">",)
             yield from (live_subject(f"kv.{bucket.name}.{key}") for key in keys)
@@ -266,27 +220,26 @@ def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
         yield from (live_subject(f"{noun}.>", stream.live) for noun, all_of in by_noun.items() if all_of == {True})
 
 
-def _consumed(all_of: _Catalogue, service: str, hosted: Hosted | None) -> Iterator[str]:
+def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
     """The API requests to pull from consumers: turns of the queue, and outcomes whose content may be due."""
     if service in EXECUTORS:
-        for queue, template in all_of.queues:
-            for name, subject in _queues(service, hosted, template):
-                yield f"{API}.CONSUMER.CREATE.{queue}.{name}.{subject}"
-                yield f"{API}.CONSUMER.MSG.NEXT.{queue}.{name}"
-                yield f"$JS.ACK.{queue}.{name}.>"
+        for name, subject in _queues(service, hosted):
+            yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
+            yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
+            yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"
     if service == POOL:
         yield f"{API}.CONSUMER.DELETE.{TURN_QUEUE.name}.*"  # of an agent that is forgotten
     if service == GATEWAY:
-        for log, outcome in all_of.logs:
-            yield f"{API}.CONSUMER.CREATE.{log}.{CONTENT_EXPIRY}.{outcome.filter()}"
-            yield f"{API}.CONSUMER.MSG.NEXT.{log}.{CONTENT_EXPIRY}"
-            yield f"$JS.ACK.{log}.{CONTENT_EXPIRY}.>"
+        yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.{TURN_OUTCOME.template.filter()}"
+        yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
+        yield f"$JS.ACK.{TURN_LOG.name}.{CONTENT_EXPIRY}.>"
     if service in SUBMITTERS:
-        yield from (f"$JS.ACK.{queue}.>" for queue, _ in all_of.queues)  # it naks the deliveries of lost workers
+        yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it naks the deliveries of lost workers
 
 
-def _queues(service: str, hosted: Hosted | None, template: Template) -> Iterator[tuple[str, str]]:
+def _queues(service: str, hosted: Hosted | None) -> Iterator[tuple[str, str]]:
     """The name and filter of the consumer of each hosted agent."""
+    template = TURN_REQUESTED.template
     if service == POOL:
         yield "*", template.filter(team=DATA_TEAM)
     elif hosted is None:
@@ -297,17 +250,15 @@ def _queues(service: str, hosted: Hosted | None, template: Template) -> Iterator
                 yield consumer_name(team, agent), template.filter(team=team, agent=agent)
 
 
-def _consumers_of_others(all_of: _Catalogue) -> Iterator[str]:
+def _consumers_of_others() -> Iterator[str]:
     """Consumers of other services with a known name, on streams where this service may create consumers."""
-    for log, _ in all_of.logs:
-        yield f"{API}.CONSUMER.CREATE.{log}.{CONTENT_EXPIRY}.>"
-        yield f"{API}.CONSUMER.MSG.NEXT.{log}.{CONTENT_EXPIRY}"
+    yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.>"
+    yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
 
 
-def _queues_of(all_of: _Catalogue, hosted: Hosted) -> Iterator[str]:
+def _queues_of(hosted: Hosted) -> Iterator[str]:
     """Everything that can be done with the queues of these agents."""
-    for queue, template in all_of.queues:
-        for name, _ in _queues("", hosted, template):
-            yield f"{API}.CONSUMER.CREATE.{queue}.{name}.>"
-            yield from (f"{API}.CONSUMER.{verb}.{queue}.{name}" for verb in ("MSG.NEXT", "DELETE"))
-            yield f"$JS.ACK.{queue}.{name}.>"
+    for name, _ in _queues("", hosted):
+        yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.>"
+        yield from (f"{API}.CONSUMER.{verb}.{TURN_QUEUE.name}.{name}" for verb in ("MSG.NEXT", "DELETE"))
+        yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.logs import read_last_of
+from pallas_bus.transport.reads import read_last
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import Claimed, TurnClaim
 
 
@@ -15,6 +15,6 @@ async def last_claims(bus: Bus, refs: Iterable[TurnRef]) -> dict[str, Claimed]:
     Raises:
         Unavailable: the broker does not answer.
     """
-    records = await read_last_of(bus, {ref.on(TURN_CLAIM.template): ref for ref in refs})
+    records = await read_last(bus, TURN_LOG.name, *(ref.on(TURN_CLAIM.template) for ref in refs))
     messages = [TurnClaim.model_validate_json(record.data) for record in records]
     return {message.turn_id: message.claim for message in messages if isinstance(message.claim, Claimed)}

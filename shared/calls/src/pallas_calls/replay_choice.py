@@ -13,12 +13,11 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.transport.reads import count_by_subject, read
 from pallas_bus.turnlog.content.sealed import sealed_turns
-from pallas_bus.turnlog.logs import count_in_shards
 from pallas_calls.replay_turn import has_model, repeated_tool
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT
+from pallas_contracts.catalog import AGENTS, KEPT_REQUEST, PIPELINES_TEAM, TURN_CLAIM, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import Principal
 
 _AT_ONCE = 32
@@ -105,7 +104,7 @@ async def _kept(bus: Bus, teams: Iterable[str]) -> tuple[set[str], set[str]]:
     """The turns of these teams whose request is kept, and those whose request is sealed."""
     kept, sealed = set[str](), set[str]()
     for team in teams:
-        subjects = await count_in_shards(bus, KEPT_REQUEST, {"team": team})
+        subjects = await count_by_subject(bus, TURN_LOG.name, KEPT_REQUEST.template.filter(team=team))
         kept |= {subject.rpartition(".")[2] for subject in subjects}
         sealed |= await sealed_turns(bus, team=team)
     return kept, sealed
@@ -119,7 +118,7 @@ async def _with_effects(bus: Bus, choice: Choice) -> set[str]:
         if definition.retry == "safe" and turn.team != PIPELINES_TEAM:
             return False
         for contract in (TURN_CLAIM, TURN_EVENT):
-            async for record in read(bus, turn.ref.log, turn.ref.on(contract.template)):
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
                 turn.take(record)
         return repeated_tool(turn, definition) is not None
 

@@ -17,7 +17,6 @@ from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.pace import Pace
@@ -127,7 +126,7 @@ class ManyReplays:
         return min(at_once, free)
 
     async def _submit(self, request: TurnRequested) -> TurnRef:
-        """Queue the turn in the shard where its team is. Returns it with that shard.
+        """Queue the turn.
 
         Raises:
             Rejected: it is too large (`too_large`).
@@ -135,8 +134,7 @@ class ManyReplays:
         """
 
         async def put() -> TurnRef:
-            there = await place_shared(self.bus, request)
-            await submit(self.bus, await offload_request(self.bus, there))
-            return TurnRef.of(there)
+            await submit(self.bus, await offload_request(self.bus, request))
+            return TurnRef.of(request)
 
         return await retry_while_unavailable(put, "queue a replay", deadline=_PATIENCE, unless="queue_full")

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pallas_bus.history.contents import sealed_request
 from pallas_bus.history.turns import TurnHistory, fold
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read_last
 from pallas_bus.turnlog.content.claim_checks import whole_request
 from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.logs import read_last_of
 from pallas_calls.replay_choice import caller_of, key_of
 from pallas_calls.replay_turn import request_again
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import KEPT_REQUEST
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_LOG
 from pallas_contracts.errors import Conflict, Denied, NotFound
 from pallas_contracts.ids import replay_id
 from pallas_contracts.turns import Principal, TurnRequested
@@ -33,7 +33,8 @@ class ReplayRequests:
         Raises:
             Unavailable: the broker does not answer.
         """
-        found = fold(await read_last_of(self.bus, {turn.ref.on(KEPT_REQUEST.template): turn.ref for turn in turns}))
+        subjects = (turn.ref.on(KEPT_REQUEST.template) for turn in turns)
+        found = fold(await read_last(self.bus, TURN_LOG.name, *subjects))
         return {name: turn.kept for name, turn in found.items() if turn.kept is not None}
 
     async def of(self, turn: TurnHistory, kept: TurnRequested | None, definition: AgentDefinition) -> TurnRequested:

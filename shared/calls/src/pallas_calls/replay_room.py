@@ -1,7 +1,6 @@
 """The part of an agent's queue that replays fill. The rest is left to callers, also to those whom replays are for."""
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.places import place_now
 from pallas_bus.turnlog.queue import queue_state, turns_by_caller
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Unavailable
@@ -23,10 +22,9 @@ async def free_places(bus: Bus, definition: AgentDefinition) -> int:
 
 
 async def _waiting(bus: Bus, team: str, agent: str) -> int:
-    shard = (await place_now(bus, team)).shard
     try:
-        return (await queue_state(bus, team, agent, shard)).waiting
+        return (await queue_state(bus, team, agent)).waiting
     except Unavailable as error:
         if error.facts.get("err_code") != _NO_CONSUMER:
             raise
-        return sum((await turns_by_caller(bus, team, agent, shard)).values())
+        return sum((await turns_by_caller(bus, team, agent)).values())

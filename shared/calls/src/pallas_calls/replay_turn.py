@@ -12,7 +12,6 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.claim_checks import offload_request
 from pallas_bus.turnlog.content.sealed import OpenKey
-from pallas_bus.turnlog.places import place_shared
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
@@ -121,7 +120,7 @@ async def plan_replay(
     first = not await find_replays(bus, [old])
     new = replay_id(old.turn_id) if first else new_turn_id()
     request = await request_again(old.kept, definition, turn_id=new, model=model, caller=caller, operator=None)
-    return Plan(old, definition, await place_shared(bus, request))
+    return Plan(old, definition, request)
 
 
 async def request_again(

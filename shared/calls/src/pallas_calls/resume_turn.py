@@ -2,20 +2,15 @@
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_all
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import TurnFound, Waiting, find_in_log, find_waiting
-from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.submit_turn import not_relayed
-from pallas_contracts.catalog import TURN_CLAIM
 from pallas_contracts.turns import Principal
 
 _POLL_SECONDS = 0.05
@@ -37,9 +32,6 @@ async def resume_turn(
     Retries without a deadline while the broker is unavailable. `progress` and `text`: whether the caller wants them.
     """
     facts = {"turn": ref.turn_id}
-    if bus.shards > 1:
-        look = partial(_shard_of, bus, ref, caller)
-        ref = await retry_while_unavailable(look, "find the turn", deadline=None, facts=facts)
     feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress, text=text))
     try:
         found, waiting = await retry_while_unavailable(
@@ -56,29 +48,6 @@ async def resume_turn(
         feeds.close(feed)
         return None
     return Resumed(feed, waiting)
-
-
-async def _shard_of(bus: Bus, ref: TurnRef, caller: Principal) -> TurnRef:
-    """The turn in the shard that has it, or in its team's present one if none has."""
-    refs = await in_each_shard(bus, ref)
-    for each in refs:
-        if await _has(bus, each, caller):
-            return each
-    return refs[0]
-
-
-async def _has(bus: Bus, ref: TurnRef, caller: Principal) -> bool:
-    """Whether the turn is in the shard of `ref`.
-
-    A cancel alone does not say so: one by id is stored in each shard of the team. The shard that has the turn has also
-    a claim, its message in the queue, or, once that has left the queue, its outcome.
-    """
-    found, waiting = await _find(bus, ref, caller)
-    if found is None or found.ended or found.cancelled is None:
-        return found is not None or waiting is not None
-    if len(await read_all(bus, ref.log, ref.on(TURN_CLAIM.template))) > 1:
-        return True
-    return await find_waiting(bus, ref, caller) is not None or await stored_outcome(bus, ref) is not None
 
 
 async def _find(bus: Bus, ref: TurnRef, caller: Principal) -> tuple[TurnFound | None, Waiting | None]:

@@ -19,7 +19,6 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
-from pallas_bus.turnlog.places import Places, check_shards, watch_places
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
@@ -30,10 +29,10 @@ from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
-from pallas_calls.cancel_turn import cancel_by_id, cancel_turn
+from pallas_calls.cancel_turn import cancel_turn
 from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.keyed.followers import Followers, watch_followers
-from pallas_calls.keyed.join_turn import FIND_TIMEOUT, KEY_REUSED, KeyReused, explain_cancel, join_turn
+from pallas_calls.keyed.join_turn import explain_cancel, join_turn
 from pallas_calls.keyed.leave_turn import leave_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
@@ -46,7 +45,6 @@ from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.costs import Allowance
-from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
 
@@ -67,7 +65,6 @@ class Calls:
     liveness: WorkerLiveness
     presences: Table[WorkerPresence]
     followers: Followers
-    places: Places
     metrics: CallMetrics
     draining: bool = False
     waiting: WaitingTurns = field(init=False)
@@ -82,23 +79,18 @@ class Calls:
         background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
         """
         with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
-            placed = await self._placed(request)
-            if isinstance(placed, Refusal):
-                return placed
-            submitted = await self._submit_or_join(placed, limits, observer)
+            submitted = await self._submit_or_join(request, limits, observer)
             if isinstance(submitted, Refusal):
                 return submitted
             try:
                 with self._waits(submitted, limits.queue_timeout) as waiting:
-                    end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
-            except KeyReused:
-                return KEY_REUSED
+                    end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
             except asyncio.CancelledError:
-                self._left(placed, limits, submitted.position, observer)
+                self._left(request, limits, submitted.position, observer)
                 raise
         if waiting.given_up is not None:
             return self._refuse(request, waiting.given_up)
-        return await explain_cancel(self.bus, submitted.feed.ref, end) if request.digest is not None else end
+        return await explain_cancel(self.bus, TurnRef.of(request), end) if request.digest is not None else end
 
     async def call_child(
         self, request: TurnRequested, limits: Limits, observer: Observer, *, again: bool
@@ -109,24 +101,19 @@ class Calls:
         attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
         cancelled only if `Observer.caller_left`.
         """
-        placed = await self._placed(request)
-        if isinstance(placed, Refusal):
-            return placed
         try:
-            submitted = await self._submit_or_join(placed, limits, observer, first=not again)
+            submitted = await self._submit_or_join(request, limits, observer, first=not again)
         except asyncio.CancelledError:
             if again:
-                self._left(placed, limits, 0, observer)
+                self._left(request, limits, 0, observer)
             raise
         if isinstance(submitted, Refusal):
             return submitted
         try:
             with self._waits(submitted, limits.queue_timeout) as waiting:
-                end = await self._follow(TurnRef.of(placed), submitted.feed, submitted, observer, waiting=waiting)
-        except KeyReused:
-            return KEY_REUSED
+                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
         except asyncio.CancelledError:
-            self._left(placed, limits, submitted.position, observer)
+            self._left(request, limits, submitted.position, observer)
             raise
         return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
 
@@ -141,7 +128,6 @@ class Calls:
         resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
         if resumed is None:
             return None
-        ref = resumed.feed.ref  # with the shard in which the turn was found
         waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
         with self.followers.following(ref), waits as waiting:
             end = await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True, waiting=waiting)
@@ -150,8 +136,8 @@ class Calls:
         return replace(end, answer=Fault(message=waiting.given_up.message))
 
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
-        """Cancel a turn for good, as `cancel_by_id` does."""
-        await cancel_by_id(self.bus, ref, reason, asked)
+        """Cancel a turn for good, as `cancel_turn` does."""
+        await cancel_turn(self.bus, ref, reason, asked)
 
     async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
         """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
@@ -162,30 +148,14 @@ class Calls:
         if isinstance(submitted, Refusal):
             return submitted
         end = await self._follow(submitted.feed.ref, submitted.feed, None, Observer())
-        return await explain_cancel(self.bus, submitted.feed.ref, end)
-
-    async def _placed(self, request: TurnRequested) -> TurnRequested | Refusal:
-        """The request with the shard of the log in which its turn is made, or was made before; or why it is refused."""
-        place, is_shared = self.places.of(request.team), request.digest is not None
-        if self.leaders.lost:
-            refs = [TurnRef.of(request).at(shard) for shard in (place.shards if is_shared else (place.shard,))]
-            if self.leaders.lost.intersection(name for ref in refs for name in (ref.queue, ref.log)):
-                return self._refuse(request, nowhere_to_store())
-        if not is_shared or self.places.table is None:
-            return self.places.place_new(request)
-        try:
-            async with asyncio.timeout(FIND_TIMEOUT):
-                return await self.places.place_shared(request)
-        except (TimeoutError, Unavailable) as error:
-            log.warning(
-                "cannot find the shard of a turn in time", extra={"turn": request.turn_id, "reason": str(error)}
-            )
-            return replace(not_confirmed(request), turn_id=None)
+        return await explain_cancel(self.bus, TurnRef.of(request), end)
 
     async def _submit_or_join(
         self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
     ) -> Submitted | Refusal:
         """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
+        if self.leaders.lost:
+            return self._refuse(request, nowhere_to_store())
         if request.digest is None:
             return await self._submit(request, limits, observer)
         if not first and (found := await self._join(request, observer)) is not None:
@@ -229,7 +199,7 @@ class Calls:
         if admitted is not None:
             request = request.model_copy(update={"allowance": admitted})
         caller = request.principal.token
-        entering = self.admission.positions.entering(request.team, request.agent, caller, request.shard)
+        entering = self.admission.positions.entering(request.team, request.agent, caller)
         with self.metrics.in_flight.track_inprogress(), entering:
             await observer.on_admitted()
             try:
@@ -247,7 +217,7 @@ class Calls:
                 self.feeds.close(found.feed)
                 raise
             self.metrics.turn_joined(request)
-            self._announce(found.request)  # with the shard in which the turn was found
+            self._announce(request)
         return found
 
     def _announce(self, request: TurnRequested) -> None:
@@ -265,11 +235,7 @@ class Calls:
         resumed: bool = False,
         waiting: WaitingTurn | None = None,
     ) -> TurnEnd:
-        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there.
-
-        Raises:
-            KeyReused: while its team moved, another call with the key of `queued` has made the turn.
-        """
+        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there."""
         try:
             with (
                 self.metrics.in_flight.track_inprogress(),
@@ -291,7 +257,7 @@ class Calls:
         if queued is None:
             return nullcontext()
         caller = queued.request.principal.token
-        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position, queued.request.shard)
+        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
     def _left(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
         """The call is cancelled: leave the turn if its caller has left. A child is cancelled also when this drains."""
@@ -339,9 +305,6 @@ class _Followed:
         return await self.position.ahead() if self.position is not None else None
 
     def on_claim(self, claim: Claimed) -> None:
-        own = self.queued.request.digest if self.queued is not None else None
-        if None not in (own, claim.digest) and own != claim.digest:
-            raise KeyReused
         if self.position is not None:
             self.position.leave()
         if self.waiting is not None:
@@ -378,10 +341,8 @@ async def make_calls(
     `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
     The broker may store `store_bytes`, and one team takes at most the part `team_share` of it.
     """
-    await check_shards(bus)
     async with (
         watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
-        watch_places(bus) as places,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
@@ -390,7 +351,7 @@ async def make_calls(
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
         admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
-        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, places, metrics)
+        calls = Calls(bus, leaders, feeds, admission, liveness, presences, followers, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
         try:
             yield calls

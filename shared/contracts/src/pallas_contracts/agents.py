@@ -31,7 +31,6 @@ from pallas_contracts.costs import TeamBudget
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
-from pallas_contracts.shards import KnownShards
 from pallas_contracts.turns import Principal
 
 type JsonObject = dict[str, Any]
@@ -249,8 +248,7 @@ class WorkerPresence(Message):
 
     `agents` are the `{team}.{agent}` that it can execute; `failed` maps an agent that could not be started to the
     reason; `troubles` has agents that have started and are not well; `stdio` maps the key of a stdio dependency to None
-    when it answers, else to what is wrong with it. `held` is why it takes no turns, None if it does. `shards` is how
-    many shards of the log it knows.
+    when it answers, else to what is wrong with it. `held` is why it takes no turns, None if it does.
     """
 
     worker: Token
@@ -261,7 +259,6 @@ class WorkerPresence(Message):
     troubles: dict[Name, Trouble] = Field(default_factory=dict[str, Trouble], max_length=MANY)
     stdio: dict[Name, Line | None] = Field(default_factory=dict[str, str | None], max_length=MANY)
     held: Line | None = None
-    shards: KnownShards = 1
     at: datetime
 
 
@@ -280,16 +277,12 @@ class ResourceChanged(Message):
 
 
 class GatewayPresence(Message):
-    """The presence of a gateway (KV bucket `gateways`, key `{gateway}`). `ports`: bound port by `{team}.{agent}`.
-
-    `shards` is how many shards of the log it knows.
-    """
+    """The presence of a gateway (KV bucket `gateways`, key `{gateway}`). `ports`: bound port by `{team}.{agent}`."""
 
     gateway: Token
     url: str
     host: str
     ports: dict[str, int] = Field(default_factory=dict[str, int])
-    shards: KnownShards = 1
     at: datetime
 
 

@@ -17,19 +17,11 @@ type Decision = (
 """What an operator decides about a turn of a backup."""
 
 
-class ShardEnds(Message):
-    """The last positions of the backup in the queue and the log of a shard."""
-
-    queue_end: Annotated[int, Field(ge=0)] = 0
-    log_end: Annotated[int, Field(ge=0)] = 0
-
-
 class Hold(Message):
     """Why executors take no turns (KV bucket `holds`, key `restore`). They do until it has a `released_at`.
 
     The turns of the backup are those at positions up to `queue_end` of the queue, and up to `log_end` of the log.
-    `shards` has both of each further shard of the log, in order. `complete`: the restore has finished. Before, nothing
-    that the broker or the databases have can be trusted.
+    `complete`: the restore has finished. Before, nothing that the broker or the databases have can be trusted.
     """
 
     backup: Token
@@ -39,15 +31,8 @@ class Hold(Message):
     complete: bool = False
     queue_end: Annotated[int, Field(ge=0)] = 0
     log_end: Annotated[int, Field(ge=0)] = 0
-    shards: Annotated[tuple[ShardEnds, ...], Field(exclude_if=lambda shards: not shards)] = ()
     released_at: datetime | None = None
     released_by: Line | None = None
-
-    def queue_end_of(self, shard: int) -> int:
-        """The last position of the backup in the queue of a shard; 0: it had none there."""
-        if not shard:
-            return self.queue_end
-        return self.shards[shard - 1].queue_end if shard <= len(self.shards) else 0
 
     @property
     def active(self) -> bool:

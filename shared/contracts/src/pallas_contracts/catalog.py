@@ -26,7 +26,6 @@ from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.pipelines import CachedAnswer, Namespace, PipelineImage, StoredPipeline, Suspension
-from pallas_contracts.shards import TeamShard
 from pallas_contracts.turns import (
     DeadLetter,
     DeadOriginal,
@@ -102,7 +101,6 @@ TURN_QUEUE = Stream(
     removers=(*SUBMITTERS, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
     saved=Saved.QUEUE,
-    sharded=True,
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -124,7 +122,6 @@ TURN_LOG = Stream(
     removers=(GATEWAY, CLI),
     counters=(MONITOR,),
     saved=Saved.LOG,
-    sharded=True,
     summary="The log of all turns: claims, events, content (which expires earlier) and outcomes.",
 )
 
@@ -609,19 +606,6 @@ HOLDS = Bucket(
 )
 RESTORE_HOLD = "restore"
 """The key of the hold of a restore."""
-
-SHARDS = Bucket(
-    "shards",
-    Template("{team}"),
-    TeamShard,
-    owner=GATEWAY,
-    writers=(CLI,),
-    readers=(*SUBMITTERS, *EXECUTORS, WORKSPACES, CLI),
-    saved=Saved.BEHIND,
-    summary="In which shard of the log each team is. It exists only where there is more than one.",
-)
-SHARD_0_ONLY = frozenset((DATA_TEAM, PIPELINES_TEAM, FLEET_TEAM))
-"""Teams of services: they stay in shard 0. Whoever has too much there moves other teams away."""
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]

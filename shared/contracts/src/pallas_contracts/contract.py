@@ -56,7 +56,7 @@ class Template:
         return self.text.format(**{name: known.get(name, "*") for name in self.fields})
 
     def parse(self, subject: str) -> dict[str, str] | None:
-        """Return the ids in `subject`, of any shard, or None when it is not of this template."""
+        """Return the ids in `subject`, or None when it is not of this template."""
         found = self._pattern.match(subject)
         return found.groupdict() if found else None
 
@@ -86,7 +86,7 @@ class Stream:
 
     `owner` declares it; every other service waits until it exists. `live` is the prefix under which stored messages are
     republished. `removers` may remove messages from it, `counters` may ask how many there are. `saved` says when a
-    backup saves it. `sharded`: there is one in each shard (docs/adr/0029).
+    backup saves it.
     """
 
     name: str
@@ -102,7 +102,6 @@ class Stream:
     removers: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     saved: Saved = Saved.BEHIND
-    sharded: bool = False
 
 
 @dataclass(frozen=True)

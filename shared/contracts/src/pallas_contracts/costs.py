@@ -14,7 +14,6 @@ from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
-from pallas_contracts.shards import ShardOfTurn
 
 NANOS = 1_000_000_000
 """Nanos in one unit of a currency."""
@@ -104,8 +103,7 @@ class Spending(Message):
     """What one caller has spent at one team in a day (KV bucket `spending`, key `{day}.{team}.{caller}`).
 
     It counts the log up to `position`, in the stream that was created at `log`. `unpriced_calls` are calls of models
-    without a price; `money` is nanos by currency. Each shard of the log has an entry of its own: the key of one that is
-    not of shard 0 ends in `-s` and the number of its shard.
+    without a price; `money` is nanos by currency.
     """
 
     day: Token
@@ -119,7 +117,6 @@ class Spending(Message):
     money: dict[Currency, int] = Field(default_factory=dict[str, int])
     position: int = 0
     log: str = ""
-    shard: ShardOfTurn = 0
 
     @property
     def tokens(self) -> int:

@@ -15,7 +15,7 @@ from typing import TypeAliasType, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, SHARDS, STREAMS
+from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, STREAMS
 from pallas_contracts.contract import Saved, Stream
 from pallas_contracts.message import Message
 
@@ -28,7 +28,7 @@ _DAY = 86_400
 def messages() -> tuple[type[Message], ...]:
     """The message types of contracts, buckets and questions, in that order, each once."""
     found: list[type[Message]] = [contract.message for contract in CONTRACTS]
-    found += [bucket.message for bucket in (*BUCKETS, SHARDS)]
+    found += [bucket.message for bucket in BUCKETS]
     for question in QUESTIONS:
         found += [question.question, question.answer]
     return tuple(dict.fromkeys(found))
@@ -158,7 +158,7 @@ def _buckets() -> Iterator[str]:
             _saved(bucket.saved),
             bucket.summary,
         )
-        for bucket in (*BUCKETS, SHARDS)
+        for bucket in BUCKETS
     ]
     columns = ("bucket", "key", "message", "declared by", "written by", "read by", "kept", "in backups", "")
     yield from _table("Buckets", columns, rows)

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, Field, GetPydanticSchema
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
-from pallas_contracts.shards import Shard, ShardOfTurn
 
 type JsonObject = dict[str, Any]
 
@@ -154,7 +153,7 @@ class TurnRequested(Message):
     `parent` is the turn that made this one, `depth` the number of turns above it. `replay_of` is the turn that this
     one executes again, `model` the model to execute it with instead of the agent's. `operator` is who had it executed
     again, if `principal` is the caller of the turn `replay_of`. `allowance` is what an attempt may spend on models;
-    None: there is no budget. `shard` is that of the turn's queue and log.
+    None: there is no budget.
     """
 
     turn_id: Token
@@ -178,7 +177,6 @@ class TurnRequested(Message):
     operator: Principal | None = None
     model: str | None = None
     allowance: Allowance | None = None
-    shard: ShardOfTurn = 0
     requested_at: datetime
 
 
@@ -231,26 +229,13 @@ class CancelRequested(Message):
     at: datetime
 
 
-class Moved(Message):
-    """The turn is not in this shard of the log (`origin`), but in `to`, or made there later.
-
-    It is written in the place of the first claim, by whoever makes a turn in a team's new shard whose id another could
-    use in its old one. No claim may follow it.
-    """
-
-    type: Literal["moved"] = "moved"
-    origin: Shard
-    to: Shard
-    at: datetime
-
-
 class TurnClaim(Message):
     """Who may act for the turn (subject `turn.claim`): the last message on the turn's claim subject decides."""
 
     turn_id: Token
     team: Token
     agent: Token
-    claim: Annotated[Claimed | CancelRequested | Moved, Field(discriminator="type")]
+    claim: Annotated[Claimed | CancelRequested, Field(discriminator="type")]
 
 
 class TurnJoined(Message):

@@ -17,7 +17,7 @@ from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import PIPELINES_TEAM, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnRequested
+from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.journal import NO_JOURNAL, Journal, LoggedTurn
 from pallas_runtime.telemetry import tracer
@@ -50,18 +50,11 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """It was moved to the shard `to` before anybody claimed it here: it belongs into the queue there."""
-
-    to: int
-
-
-@dataclass(frozen=True, slots=True)
 class NotYet:
     """The worker that claimed it may only be slow, and what it still writes would decide: check again later."""
 
 
-type Verdict = Run | Conclude | Over | Elsewhere | NotYet
+type Verdict = Run | Conclude | Over | NotYet
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +185,6 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
                 raise Unavailable(f"the claim of turn {ref.turn_id!r} cannot be read")
             case CancelRequested():
                 return Conclude(attempt, state.seq, None)
-            case Moved(to=to):
-                return Elsewhere(to)
             case Claimed() as claim:
                 pass
         attempt, after = claim.attempt + 1, state.seq

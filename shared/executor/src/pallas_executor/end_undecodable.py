@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.dead_letters import faults_of, turn_id_of
-from pallas_bus.turnlog.queue import Delivery, forward
+from pallas_bus.turnlog.queue import Delivery
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
 from pallas_contracts.message import utc_now
@@ -18,7 +18,6 @@ from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
-    Elsewhere,
     NotYet,
     claim_to_end,
 )
@@ -33,8 +32,6 @@ async def end_undecodable(
     bus: Bus, letters: DeadLetters, worker: str, key: str, delivery: Delivery, error: ValidationError
 ) -> bool:
     """Store a dead letter and end the turn, if its id is known. False: a live worker has claimed the turn.
-
-    One that was moved is put into the queue of the other shard, and ends there.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -53,8 +50,6 @@ async def end_undecodable(
             ref = TurnRef.of(request)
             writer = TurnWriter(bus, ref, verdict.attempt, verdict.fence, kept, early_content=True)
             await conclude_turn(writer, request, verdict.why, started_at, letters.metrics.turns.ended)
-        if isinstance(verdict, Elsewhere):
-            await forward(bus, delivery, verdict.to)
         return not isinstance(verdict, NotYet)
 
 
@@ -66,6 +61,5 @@ def _minimal_request(delivery: Delivery, team: str, agent: str, turn_id: str) ->
         agent=agent,
         tool="",
         client=ClientContext(protocol_version=""),
-        shard=delivery.shard,
         requested_at=delivery.stored_at,
     )

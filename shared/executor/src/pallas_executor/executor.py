@@ -16,19 +16,16 @@ from pallas_bus.transport import ask, kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
-from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_bus.turnlog.content.sealed import SealKey
 from pallas_bus.turnlog.heartbeats import send_heartbeats
-from pallas_bus.turnlog.places import check_shards
 from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.bounds import MANY, line
-from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, SHARD_0_ONLY, SHARDS, WORKERS
+from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import TeamShard
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.hold import Holding, watch_holds
@@ -85,7 +82,6 @@ class Executor:
     _watched: set[str] = field(default_factory=set[str])
     _answered: set[str] = field(default_factory=set[str])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
-    places: dict[str, kv.Table[TeamShard]] = field(default_factory=dict[str, "kv.Table[TeamShard]"])
     _pulling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -106,44 +102,11 @@ class Executor:
         self.agents |= {hosted.key: hosted for hosted in agents if hosted.key in self.agents}
 
     async def watch(self, team: str) -> None:
-        """Subscribe to claims and cancels of a team's turns, and to the shards in which the team is."""
+        """Subscribe to claims and cancels of a team's turns."""
         if team not in self._watched:
-            claims = watch_claims(self.bus, self.running.on_claim, team=team, shards=self.running.shards)
+            claims = watch_claims(self.bus, self.running.on_claim, team=team)
             await self._watching.enter_async_context(claims)
             self._watched.add(team)
-            if self.bus.shards > 1 and team not in SHARD_0_ONLY:
-                table = await self._watching.enter_async_context(kv.watch(self.bus, SHARDS, team=team))
-                await table.synced.wait()
-                self.places[team] = table
-                table.on_change(lambda _key, _value: self._moved(team))
-
-    def _moved(self, team: str) -> None:
-        async def pull() -> None:
-            for hosted in [it for key, it in self.agents.items() if key.startswith(f"{team}.")]:
-                await self._pull(hosted)
-
-        self.bus.spawn(retry_while_unavailable(pull, "pull from other shards", deadline=None))
-
-    def shards(self) -> frozenset[int]:
-        """The shards in which there may be turns of the teams that have been hosted here."""
-        return frozenset[int]().union(*(self._shards(team) for team in self._watched))
-
-    def _shards(self, team: str) -> frozenset[int]:
-        """The shards in whose queues there may be turns of a team."""
-        place = self.places[team].get(team) if team in self.places else None
-        return frozenset(place.shards) if place is not None else frozenset({0})
-
-    async def _pull(self, hosted: HostedAgent) -> None:
-        """Pull the turns of an agent from the queues in which there may be any, and from no others."""
-        key, limit = hosted.key, hosted.definition.limits.max_concurrency
-        async with self._pulling:
-            wanted = self._shards(hosted.definition.team) if key in self.agents else frozenset[int]()
-            for shard in sorted(wanted):
-                await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit, shard=shard)
-                if shard not in self.puller.shards(key):
-                    await self.puller.add(key, *hosted.names, shard)
-            for shard in self.puller.shards(key) - wanted:
-                await self.puller.remove(key, shard)
 
     async def host(self, team: str, agents: Sequence[HostedAgent]) -> None:
         """Execute the turns of these agents, and of no others of the team.
@@ -168,9 +131,14 @@ class Executor:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        self.agents[hosted.key] = hosted
-        self.metrics.agents.changed(hosted.key, hosted)
-        await self._pull(hosted)
+        key, limit = hosted.key, hosted.definition.limits.max_concurrency
+        self.agents[key] = hosted
+        self.metrics.agents.changed(key, hosted)
+        async with self._pulling:
+            if key in self.agents:  # else it was removed meanwhile
+                await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit)
+                if key not in self.puller:
+                    await self.puller.add(key, *hosted.names)
         self.presence_changed.set()
 
     async def remove(self, key: str) -> None:
@@ -252,7 +220,6 @@ class Executor:
                 troubles=dict(islice(troubles.agents().items(), MANY)),
                 stdio={key: why and line(why) for key, why in stdio},
                 held=held and line(held),
-                shards=self.bus.shards,
                 at=utc_now(),
             )
             await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)
@@ -281,7 +248,6 @@ async def execute_turns(
     and kept for as long as their agents say. A pull request, of which each agent has one, waits for `pull_seconds` at
     the broker. With `hold` no turn is taken, and neither while a restore holds them.
     """
-    await check_shards(bus)
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, content_seconds, metrics)
     keep = KeepFailed(bus, keep_key)

@@ -17,7 +17,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read_all
 from pallas_bus.turnlog.content.claim_checks import whole_entry
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT
+from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import (
     Answered,
@@ -110,7 +110,7 @@ class LoggedTurn:
 
     async def _read(self, subject: str) -> list[Record]:
         known = self._known.setdefault(subject, [])
-        known += await read_all(self.bus, self.ref.log, subject, after=known[-1].seq if known else 0)
+        known += await read_all(self.bus, TURN_LOG.name, subject, after=known[-1].seq if known else 0)
         return known
 
 

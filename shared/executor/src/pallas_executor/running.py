@@ -10,7 +10,7 @@ from pallas_bus.turnlog.claims import last_position
 from pallas_bus.turnlog.queue import ACK_WAIT, Delivery
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import Moved, TurnClaim
+from pallas_contracts.turns import TurnClaim
 from pallas_executor.agent_runtime import Outcome
 from pallas_executor.boundary import Boundary
 
@@ -50,25 +50,21 @@ class Running:
     """The attempts of this worker by turn, and all its deliveries.
 
     `claiming` maps turns that are being claimed to the position of the last claim or cancel received. A later claim may
-    arrive before this worker knows that its own is stored. `shards` has the shard of each of all these turns: another
-    message of a turn may be in the queue of another one.
+    arrive before this worker knows that its own is stored.
     """
 
     turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
     claiming: dict[str, int] = field(default_factory=dict[str, int])
-    shards: dict[str, int] = field(default_factory=dict[str, int])
     deliveries: set[Delivery] = field(default_factory=set[Delivery])
     draining: bool = False
 
     @contextmanager
-    def taking(self, turn_id: str, shard: int = 0) -> Generator[None]:
+    def taking(self, turn_id: str) -> Generator[None]:
         """Inside the block, receive claims of the turn, from before it is claimed here."""
         self.claiming[turn_id] = 0
-        self.shards[turn_id] = shard
         try:
             yield
         finally:
-            self.shards.pop(turn_id, None)
             self.claiming.pop(turn_id, None)
             self.turns.pop(turn_id, None)
 
@@ -93,8 +89,6 @@ class Running:
 
     def on_claim(self, claim: TurnClaim, seq: int) -> None:
         """Stop the turn of this claim or cancel if it runs here under an earlier claim."""
-        if isinstance(claim.claim, Moved):
-            return  # from a shard where the turn is not
         if claim.turn_id in self.claiming:
             self.claiming[claim.turn_id] = max(seq, self.claiming[claim.turn_id])
         running = self.turns.get(claim.turn_id)

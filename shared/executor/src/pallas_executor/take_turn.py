@@ -23,7 +23,7 @@ from pallas_bus.transport.retry import is_cancelled
 from pallas_bus.transport.traces import continued, span_of
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.dead_letters import letter_name, turn_id_of
-from pallas_bus.turnlog.queue import Delivery, about_queue, submit
+from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
 from pallas_contracts.errors import PallasError, Superseded
@@ -34,7 +34,6 @@ from pallas_executor.boundary import Boundary
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
-    Elsewhere,
     NotYet,
     Over,
     Run,
@@ -61,9 +60,6 @@ A turn that another worker may still have is delivered at this interval until th
 
 MAX_NAK_DELAY = 30.0
 """The longest such delay in seconds; it grows with every delivery."""
-
-ELSEWHERE_DELAY = 0.1
-"""The same for a message of a turn that this worker has from another shard: most are put there in milliseconds."""
 
 HAND_BACK = 1.0
 """Seconds in which a turn that this worker could not finish is marked as handed back, not lost."""
@@ -95,8 +91,6 @@ class TakeTurn:
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
                     await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
-            if request.shard != delivery.shard:
-                request = request.model_copy(update={"shard": delivery.shard})
             with of_turn(**TurnRef.of(request).facts, conversation=request.correlation, task=request.task):
                 await self._take(key, request, delivery)
 
@@ -104,8 +98,6 @@ class TakeTurn:
         hosted = self.host(key)
         if hosted is None:
             await delivery.nak(NAK_DELAY)
-        elif self.running.shards.get(request.turn_id, request.shard) != request.shard:
-            await delivery.nak(min(ELSEWHERE_DELAY * delivery.delivered, MAX_NAK_DELAY))
         elif not self.running.has(request.turn_id):  # else it was delivered again to the worker that runs it
             about = about_queue(request, "process") | {"pallas.tool": request.tool}
             with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
@@ -154,28 +146,17 @@ class TakeTurn:
         return _End.DEAD if ended else _End.LATER
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
-        """Claim, run and conclude; or put it into the queue of the shard to which it was moved."""
-        with self.running.taking(request.turn_id, request.shard):
-            end = await self._claim_and_run(hosted, request, delivery)
-        if isinstance(end, _End):
-            return end
-        # Not in the block above, in which this worker takes no other delivery of the turn. It is stored there before it
-        # leaves here. Twice is once: the log there decides.
-        await submit(self.bus, request.model_copy(update={"shard": end.to}))
-        log.info("moved to another shard", extra={"shard": end.to})
-        return _End.CONCLUDED
+        """Claim, run and conclude."""
+        with self.running.taking(request.turn_id):
+            return await self._claim_and_run(hosted, request, delivery)
 
-    async def _claim_and_run(
-        self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery
-    ) -> "_End | Elsewhere":
+    async def _claim_and_run(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
         ref, started_at = TurnRef.of(request), utc_now()
         match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
             case Over():
                 return _End.CONCLUDED
             case NotYet():
                 return _End.HELD
-            case Elsewhere() as elsewhere:
-                return elsewhere
             case Conclude(attempt, fence, why, used_up):
                 _trace_attempt(delivery, attempt)
                 if why is not None and used_up:

@@ -13,7 +13,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError
 
 from pallas_contracts.errors import Rejected
-from pallas_contracts.shards import MOST_SHARDS
 
 PREFIX = "PALLAS_"
 FILE_SUFFIX = "_FILE"
@@ -56,7 +55,6 @@ class BrokerSettings(BaseModel):
     nats_ca: str | None = Field(
         None, description="CA certificates (PEM) for the broker; the connection then starts with TLS"
     )
-    log_shards: int = Field(1, ge=1, le=MOST_SHARDS, description="shards of the log; the same for all that connect")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:

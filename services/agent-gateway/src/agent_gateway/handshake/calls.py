@@ -6,7 +6,7 @@ import logging
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.cancel_turn import cancel_by_id
+from pallas_calls.cancel_turn import cancel_turn
 from pallas_contracts.catalog import CALLS, LegacyCall
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnAsked, TurnRequested
@@ -43,5 +43,5 @@ async def cancel_call(bus: Bus, session: str, request: str) -> None:
     if call is not None:
         ref = TurnRef(call.team, call.agent, call.turn_id)
         with of_turn(**ref.facts), tracer.start_as_current_span("cancel_call"):
-            cancelling = bus.spawn(cancel_by_id(bus, ref, "cancelled by the caller", call.asked))
+            cancelling = bus.spawn(cancel_turn(bus, ref, "cancelled by the caller", call.asked))
             await asyncio.wait({cancelling}, timeout=_CANCEL_TIMEOUT)

@@ -12,7 +12,6 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.depths import queue_depths, stream_depths
 from pallas_contracts.catalog import STREAMS
 from pallas_contracts.errors import PallasError
-from pallas_contracts.shards import streams_in
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ async def measure_depths(bus: Bus, agents: Container[str], metrics: Metrics) -> 
     """Measure for ever. Queues of agents that are not among `agents` (`{team}.{agent}`) have no metrics."""
     while True:
         try:
-            queues, streams = await queue_depths(bus), await stream_depths(bus, streams_in(STREAMS, bus.shards))
+            queues, streams = await queue_depths(bus), await stream_depths(bus, STREAMS)
         except PallasError as error:
             log.debug("cannot measure depths", extra={"reason": error.message})
             queues, streams = {}, {}

@@ -18,10 +18,10 @@ class TurnQueue:
     async def waiting_since(self, team: str, agent: str) -> float | None:
         """When turns of the agent were first seen, in seconds since the epoch; None without turns or without broker."""
         try:
-            waiting = [await turns_by_caller(self.bus, team, agent, shard) for shard in range(self.bus.shards)]
+            waiting = await turns_by_caller(self.bus, team, agent)
         except Unavailable:
             return None
-        if any(waiting):
+        if waiting:
             return self._since.setdefault((team, agent), time.time())
         self._since.pop((team, agent), None)
         return None

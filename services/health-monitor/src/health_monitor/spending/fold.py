@@ -17,11 +17,10 @@ type Key = tuple[str, str, str]
 
 @dataclass
 class SpendingFold:
-    """The sums of one log, that of a shard, which was created at `log`. Calls before the day `since` do not count."""
+    """The sums of a log that was created at `log`. Calls before the day `since` do not count."""
 
     log: str
     since: str
-    shard: int = 0
     entries: dict[Key, Spending] = field(default_factory=dict["Key", Spending])
     changed: set[Key] = field(default_factory=set["Key"])
     _calls: NewCalls = field(default_factory=NewCalls)
@@ -41,7 +40,7 @@ class SpendingFold:
             if one.day >= self.since:
                 spent[key] = spent[key].plus(one) if key in spent else one
         for key, more in spent.items():
-            entry = self.entries.get(key, Spending(day=key[0], team=key[1], caller=key[2], shard=self.shard))
+            entry = self.entries.get(key, Spending(day=key[0], team=key[1], caller=key[2]))
             if position > entry.position:
                 self.entries[key] = entry.plus(more).model_copy(update={"position": position, "log": self.log})
                 self.changed.add(key)

@@ -24,7 +24,6 @@ from pallas_contracts.catalog import SPENDING, TURN_EVENT, TURN_LOG
 from pallas_contracts.costs import day_of
 from pallas_contracts.errors import Conflict, PallasError, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import stream_in, template_in
 from pallas_contracts.turns import caller_token
 
 log = logging.getLogger(__name__)
@@ -34,16 +33,10 @@ EVERY = 1.0
 
 
 class KeepSpending:
-    """Follows the log of a shard. Made once for each in a process; `run` ends when it is cancelled.
+    """Follows the log. Made once in a process; `run` ends when it is cancelled."""
 
-    Each has entries of its own, since a position is that in one log.
-    """
-
-    def __init__(self, bus: Bus, now: Callable[[], datetime] = utc_now, shard: int = 0) -> None:
+    def __init__(self, bus: Bus, now: Callable[[], datetime] = utc_now) -> None:
         self._bus = bus
-        self._shard = shard
-        self._log = stream_in(TURN_LOG, shard)
-        self._events = template_in(TURN_EVENT.template, shard).filter()
         self._now = now
         self._fold: SpendingFold | None = None
         self._after = 0
@@ -58,20 +51,19 @@ class KeepSpending:
     async def run(self) -> None:
         """Read and write for ever."""
         async with asyncio.TaskGroup() as both:
-            both.create_task(follow(self._bus, self._log, self._events, self, poll=EVERY))
+            both.create_task(follow(self._bus, TURN_LOG, TURN_EVENT.template.filter(), self, poll=EVERY))
             both.create_task(self._keep_writing())
 
     async def begin(self, made: str, last: int) -> int:
         """Read what is stored, unless it is known; return the position behind which to read."""
         if self._fold is None or self._fold.log != made or self._after > last:
             since = self._now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
-            fold, self._stored = SpendingFold(made, day_of(since), self._shard), {}
+            fold, self._stored = SpendingFold(made, day_of(since)), {}
             entries = await get_entries(self._bus, SPENDING)
-            own = ((it, at) for it, at in entries.values() if it is not None and it.shard == self._shard)
-            known = {(it.day, it.team, it.caller): (it, at) for it, at in own}
+            known = {(it.day, it.team, it.caller): (it, at) for it, at in entries.values() if it is not None}
             fold.load({key: entry for key, (entry, _) in known.items()}, last)
             self._stored = {key: at for key, (_, at) in known.items()}
-            self._after = await position_at(self._bus, self._log, since, otherwise=last + 1) - 1
+            self._after = await position_at(self._bus, TURN_LOG, since, otherwise=last + 1) - 1
             self._fold = fold
         return self._after
 
@@ -122,8 +114,6 @@ class KeepSpending:
         for key in list(fold.changed):
             entry = fold.entries[key]
             ids = {"day": entry.day, "team": entry.team, "caller": caller_token(entry.caller)}
-            if self._shard:
-                ids["caller"] += f"-s{self._shard}"
             fold.changed.discard(key)
             try:
                 self._stored[key] = await put(self._bus, SPENDING, entry, after=self._stored.get(key, 0), **ids)

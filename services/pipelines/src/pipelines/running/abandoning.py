@@ -5,7 +5,7 @@ import asyncio
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read_all
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.cancel_turn import cancel_by_id
+from pallas_calls.cancel_turn import cancel_turn
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted, TurnEvents
@@ -31,4 +31,4 @@ async def cancel_children(bus: Bus, ref: TurnRef) -> None:
                 case _:
                     pass
     reason = "the pipeline that called it has ended"
-    await asyncio.gather(*(cancel_by_id(bus, child, reason) for child in open_calls.values()))
+    await asyncio.gather(*(cancel_turn(bus, child, reason) for child in open_calls.values()))

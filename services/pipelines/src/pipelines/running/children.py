@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import first_cancel
 from pallas_calls.model import Refusal, TurnEnd
@@ -141,8 +140,7 @@ class Children:
         """Whether the child was cancelled before any worker had claimed it: then nobody can claim it any more."""
 
         async def look() -> bool:
-            cancels = [await first_cancel(self.calls.bus, each) for each in await in_each_shard(self.calls.bus, ref)]
-            return None not in cancels
+            return await first_cancel(self.calls.bus, ref) is not None
 
         return await retry_while_unavailable(look, "find out whether a call began", deadline=None)
 

@@ -38,6 +38,11 @@ def make_app(listing: Callable[[], Listing]) -> FastAPI:
         now = listing()
         return _answer(request, now, lambda: now.body)
 
+    @app.get("/own/.well-known/mcp/server.json", summary="The agents of this cell")
+    async def list_own(request: Request) -> Response:
+        now = listing()
+        return _answer(request, now, lambda: now.own)
+
     @app.get("/teams/{team}/.well-known/mcp/server.json", summary="The agents of one team")
     async def list_team(request: Request, team: str) -> Response:
         now = listing()

@@ -5,11 +5,13 @@ once a second, because with many agents there is always one that has just been c
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from pallas_contracts.agents import AgentDefinition, GatewayPresence
 from pallas_contracts.health import AgentHealth
+from registry.listing.cells import Cell
 from registry.listing.compile_listing import Listing, compile_listing
 
 log = logging.getLogger(__name__)
@@ -22,6 +24,7 @@ class Catalogue:
     """Receives changes of the tables and returns the listing. Keys are `{team}.{agent}`, or a gateway's name."""
 
     public_url: str
+    cells: Sequence[Cell] = ()
     _agents: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
     _health: dict[str, AgentHealth] = field(default_factory=dict[str, AgentHealth])
     _gateways: dict[str, GatewayPresence] = field(default_factory=dict[str, GatewayPresence])
@@ -52,6 +55,10 @@ class Catalogue:
         if not known or not presence or (known.host, known.ports) != (presence.host, presence.ports):
             self._listing = None
 
+    def cell_changed(self) -> None:
+        """The registry of another cell lists something else, or nothing was heard of it for a while."""
+        self._listing = None
+
     def tick(self, now: datetime) -> None:
         """Once a second: show new check times, and mark checks that are older than two intervals as stale."""
         stale = frozenset(key for key, health in self._health.items() if _is_stale(health, now))
@@ -62,7 +69,12 @@ class Catalogue:
         """The listing as of now."""
         if self._listing is None:
             self._listing = compile_listing(
-                self._agents, self._health, self._gateways, public_url=self.public_url, stale=self._stale
+                self._agents,
+                self._health,
+                self._gateways,
+                public_url=self.public_url,
+                stale=self._stale,
+                others=(entry for cell in self.cells for entry in cell.entries),
             )
             self._log_shadowed(self._listing.shadowed)
         return self._listing

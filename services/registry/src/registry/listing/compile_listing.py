@@ -1,7 +1,7 @@
 """Everything that the registry can answer at one moment, compiled from the tables. Pure.
 
 A server name is listed once. When two teams use the same one, the agent that changed last keeps it; the other is listed
-at its own team's address only.
+at its own team's address only. Of cells, this one comes first, then the others in the order in which they are named.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An agent's entry, and the fields that queries select by."""
+    """An agent's entry, and the fields that queries select by. `team` is empty for an agent of another cell."""
 
     team: str
     name: str
@@ -32,13 +32,15 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`servers` are sorted by name, each once. `body` and `teams` are the well-known documents, ready to be sent.
+    """`servers` are sorted by name, each once. `body`, `own` and `teams` are the well-known documents as they are sent.
 
-    `etag` is weak: it stays the same while nothing changes but the time of the last health check.
+    `own` has the agents of this cell. `etag` is weak: it stays the same while nothing changes but the time of the last
+    health check.
     """
 
     servers: tuple[Listed, ...] = ()
     body: bytes = b'{"servers":[]}'
+    own: bytes = b'{"servers":[]}'
     teams: dict[str, bytes] = field(default_factory=dict[str, bytes])
     etag: str = 'W/"empty"'
     shadowed: tuple[str, ...] = ()
@@ -51,8 +53,12 @@ def compile_listing(
     *,
     public_url: str,
     stale: frozenset[str] = frozenset(),
+    others: Iterable[Listed] = (),
 ) -> Listing:
-    """Make the listing of all agents; keys of `agents`, `health` and `stale` are `{team}.{agent}`."""
+    """Make the listing of all agents; keys of `agents`, `health` and `stale` are `{team}.{agent}`.
+
+    `others` are the agents of other cells.
+    """
     bound = bound_ports(gateways)
     listed: dict[str, Listed] = {}
     for key in sorted(agents):
@@ -65,11 +71,17 @@ def compile_listing(
         document = describe(definition, health.get(key), url=url, public_url=public_url, stale=key in stale)
         listed[key] = Listed(definition.team, name, server_version(definition), definition.updated_at, document)
     winners = _unique_names(listed)
+    own, foreign = [listed[key] for key in winners.values()], dict[str, Listed]()
+    for entry in others:
+        if entry.name not in winners:
+            foreign.setdefault(entry.name, entry)
+    servers = tuple(sorted((*own, *foreign.values()), key=lambda entry: entry.name))
     return Listing(
-        servers=tuple(sorted((listed[key] for key in winners.values()), key=lambda entry: entry.name)),
-        body=_body(entry for key, entry in listed.items() if winners[entry.name] == key),
+        servers=servers,
+        body=_body(servers),
+        own=_body(own),
         teams=_by_team(listed),
-        etag=_etag(listed),
+        etag=_etag(listed | foreign),
         shadowed=tuple(key for key, entry in listed.items() if winners[entry.name] != key),
     )
 

@@ -15,6 +15,8 @@ from pallas_contracts.health import AgentHealth
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 HEALTH = "io.pallas/health"
+STALE = {"status": "degraded", "message": "check is stale"}
+"""What is said of an agent that was well when it was last heard of."""
 
 _NAME = re.compile(r"(?=.{3,200}$)[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 _SIZE = re.compile(r"\d+x\d+|any")
@@ -101,11 +103,7 @@ def _icon(icon: Icon, public_url: str) -> JsonObject | None:
 
 
 def _health(health: AgentHealth, stale: bool) -> JsonObject:
-    status = "degraded" if stale and health.status == "ok" else health.status
-    message = "check is stale" if stale else health.message
-    return {
-        "status": status,
-        **({"message": message} if message else {}),
-        "timestamp": timestamp(health.at),
-        "workers": health.workers,
-    }
+    said = {"status": health.status, **({"message": health.message} if health.message else {})}
+    if stale:
+        said = STALE if health.status == "ok" else {**said, "message": STALE["message"]}
+    return {**said, "timestamp": timestamp(health.at), "workers": health.workers}

@@ -10,11 +10,10 @@ from datetime import datetime
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read
-from pallas_bus.transport.subjects import ROOT, overlap
+from pallas_bus.transport.subjects import overlap
 from pallas_contracts.catalog import BLOBS, STREAMS
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.shards import prefix_of, shard_of, streams_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +24,11 @@ class Recorded:
     record: Record
 
 
-def streams_of(subject: str, shards: int = 1) -> tuple[Stream, ...]:
-    """The streams of the catalogue that may hold messages (not blobs) on `subject` (wildcards allowed).
-
-    `subject` is that of shard 0; the streams are those of all shards.
-    """
+def streams_of(subject: str) -> tuple[Stream, ...]:
+    """The streams of the catalogue that may hold messages (not blobs) on `subject` (wildcards allowed)."""
     bytes_only = {blob.stream.name for blob in BLOBS}
     streams = [stream for stream in STREAMS if stream.name not in bytes_only]
-    found = (stream for stream in streams if any(overlap(subject, each) for each in stream.subjects))
-    return streams_in(tuple(found), shards)
-
-
-def subject_in(stream: Stream, subject: str) -> str:
-    """A subject of shard 0 as that of the shard which a stream is of."""
-    shard = shard_of(stream.subjects[0])
-    return prefix_of(shard) + subject.removeprefix(ROOT) if shard else subject
+    return tuple(stream for stream in streams if any(overlap(subject, each) for each in stream.subjects))
 
 
 async def recorded(
@@ -54,10 +43,8 @@ async def recorded(
     """
     async with AsyncExitStack() as stack:
         heads: list[tuple[Recorded, AsyncGenerator[Recorded]]] = []
-        for stream in streams_of(subject, bus.shards):
-            source = await stack.enter_async_context(
-                aclosing(_source(bus, stream.name, subject_in(stream, subject), since, until))
-            )
+        for stream in streams_of(subject):
+            source = await stack.enter_async_context(aclosing(_source(bus, stream.name, subject, since, until)))
             if (first := await anext(source, None)) is not None:
                 heads.append((first, source))
         while heads:

@@ -10,9 +10,8 @@ from pallas_bus.history.recorded import Recorded
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record
 from pallas_bus.transport.subjects import ROOT, overlap
-from pallas_contracts.catalog import BUCKETS, SHARDS, STREAMS
+from pallas_contracts.catalog import BUCKETS, STREAMS
 from pallas_contracts.errors import Rejected
-from pallas_contracts.shards import MOST_SHARDS, streams_in
 
 PREFIX = f"{ROOT}replayed"
 STREAM, SUBJECT, POSITION, TIME = "Pallas-Stream", "Pallas-Subject", "Pallas-Position", "Pallas-Time"
@@ -39,8 +38,8 @@ class Target:
             raise Rejected(f"cannot replay to {text!r}: it must be one subject, or a prefix that ends in '.>'")
         if text.startswith(("$", "_INBOX")):
             raise Rejected(f"cannot replay to {text!r}: such subjects are reserved for the broker")
-        streams = (each for stream in streams_in(STREAMS, MOST_SHARDS) for each in stream.subjects)
-        kept = (*streams, *(f"$KV.{it.name}.>" for it in (*BUCKETS, SHARDS)))
+        streams = (each for stream in STREAMS for each in stream.subjects)
+        kept = (*streams, *(f"$KV.{it.name}.>" for it in BUCKETS))
         if any(overlap(text, each) for each in kept):
             raise Rejected(f"cannot replay to {text!r}: it would be stored as if it had happened again")
         if overlap(text, "pallas.>") and not text.startswith(f"{PREFIX}."):

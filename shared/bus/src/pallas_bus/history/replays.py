@@ -6,11 +6,9 @@ from itertools import batched
 from pallas_bus.history.turn_list import complete
 from pallas_bus.history.turns import TurnHistory, fold
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read_last
-from pallas_bus.turnlog.logs import read_shards
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_REQUESTED
+from pallas_bus.transport.reads import Record, read, read_last
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.ids import replay_id
-from pallas_contracts.shards import name_in, template_in
 
 _AT_ONCE = 200
 """Turns whose replays are looked up in one request, by two subjects each."""
@@ -40,12 +38,8 @@ async def find_replays(bus: Bus, turns: Iterable[TurnHistory]) -> dict[str, Turn
 
 async def _logged(bus: Bus, ids: list[dict[str, str]]) -> list[Record]:
     """Their last claims and their outcomes."""
-    found: list[Record] = []
-    for shard in range(bus.shards):
-        templates = [template_in(contract.template, shard) for contract in (TURN_CLAIM, TURN_OUTCOME)]
-        subjects = [template.filter(**each) for each in ids for template in templates]
-        found += await read_last(bus, name_in(TURN_LOG, shard), *subjects)
-    return found
+    subjects = (contract.template.filter(**each) for each in ids for contract in (TURN_CLAIM, TURN_OUTCOME))
+    return await read_last(bus, TURN_LOG.name, *subjects)
 
 
 async def _waiting(bus: Bus, teams: Iterable[str], wanted: Iterable[str]) -> dict[str, TurnHistory]:
@@ -54,7 +48,7 @@ async def _waiting(bus: Bus, teams: Iterable[str], wanted: Iterable[str]) -> dic
     records = [
         record
         for team in sorted(teams)
-        async for record in read_shards(bus, TURN_REQUESTED, {"team": team})
+        async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team))
         if _REPLAY in record.data
     ]
     return {name: turn for name, turn in fold(records).items() if name in names}

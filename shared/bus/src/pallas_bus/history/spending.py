@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record
-from pallas_bus.turnlog.logs import read_shards
+from pallas_bus.transport.reads import Record, read
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_EVENT
+from pallas_contracts.catalog import TURN_EVENT, TURN_LOG
 from pallas_contracts.costs import NO_SPENDING, Spending, day_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
 
@@ -79,12 +78,10 @@ async def read_calls(
         Unavailable: the broker does not answer.
     """
     new = NewCalls()
-    async with aclosing(read_shards(bus, TURN_EVENT, ids, since=since)) as records:
+    async with aclosing(read(bus, TURN_LOG.name, TURN_EVENT.template.filter(**ids), since=since)) as records:
         async for record in records:
             if until is not None and record.time >= until:
-                if bus.shards == 1:
-                    return
-                continue
+                return
             try:
                 message = with_calls(record)
             except ValidationError:

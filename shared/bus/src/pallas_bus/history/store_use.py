@@ -16,7 +16,6 @@ from nats.aio.msg import Msg
 
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
-from pallas_contracts.shards import streams_in
 
 _WANTED = 32
 """Messages of a stream that are read at a time, and the last of which are kept: four times as many."""
@@ -55,7 +54,7 @@ class StoreUse:
         Raises:
             Unavailable: the broker does not answer.
         """
-        names = [stream.name for stream in streams_in((TURN_LOG, TURN_QUEUE, TURN_OBJECTS), self.bus.shards)]
+        names = [stream.name for stream in (TURN_LOG, TURN_QUEUE, TURN_OBJECTS)]
         states = {name: await self._state(name) for name in names}
         self.total = sum(state.size for state in states.values())
         if self.total <= least:

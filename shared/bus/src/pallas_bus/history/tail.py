@@ -8,7 +8,7 @@ from datetime import datetime
 
 from nats.aio.msg import Msg
 
-from pallas_bus.history.recorded import Recorded, streams_of, subject_in
+from pallas_bus.history.recorded import Recorded, streams_of
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, record_of
 from pallas_bus.transport.retry import retry_while_unavailable
@@ -89,8 +89,8 @@ async def tail_streams(
         Unavailable: the broker does not answer.
     """
     queue: asyncio.Queue[Recorded] = asyncio.Queue()
-    streams = [stream for stream in streams_of(subject, bus.shards) if stream.live is not None]
-    tails = {stream.name: _Tail(bus, stream.name, subject_in(stream, subject), queue) for stream in streams}
+    streams = [stream for stream in streams_of(subject) if stream.live is not None]
+    tails = {stream.name: _Tail(bus, stream.name, subject, queue) for stream in streams}
 
     async def on_message(message: Msg) -> None:
         headers = message.headers or {}

@@ -15,10 +15,8 @@ from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.history.windows import windows
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read, read_last
-from pallas_bus.turnlog.logs import read_last_of, read_shards
-from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_REQUESTED
+from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Contract
-from pallas_contracts.shards import name_in, stream_in, template_in
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
 
 _FIRST_WINDOW = 10_000
@@ -104,32 +102,25 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
     """
     found = await _queued(bus, wanted)
     if wanted.scanned:
-        for shard in range(bus.shards):
-            found |= await _logged(bus, shard, wanted, found, limit)
+        found |= await _logged(bus, wanted, found, limit)
     return sorted(found.values(), key=place_of)[-limit:]
 
 
 async def _logged(
-    bus: Bus, shard: int, wanted: TurnFilter, queued: Mapping[str, TurnHistory], limit: int
+    bus: Bus, wanted: TurnFilter, queued: Mapping[str, TurnHistory], limit: int
 ) -> dict[str, TurnHistory]:
-    """Wanted turns in the log of a shard, the latest; with those that are queued there are at least `limit`."""
+    """Wanted turns in the log, the latest; with those that are queued there are at least `limit`."""
     found: dict[str, TurnHistory] = {}
-    subjects = (template_in(contract.template, shard).filter(**wanted.ids) for contract in wanted.scanned)
+    subjects = (contract.template.filter(**wanted.ids) for contract in wanted.scanned)
     span = {"since": wanted.since, "until": wanted.until}
-    stream = stream_in(TURN_LOG, shard)
-    async with aclosing(windows(bus, stream, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)) as log:
+    async with aclosing(windows(bus, TURN_LOG, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)) as log:
         async for window in log:
             turns = {name: turn for name, turn in fold(window.records).items() if name not in {**queued, **found}}
             await complete(bus, turns)
-            found |= {name: turn for name, turn in turns.items() if wanted.matches(turn) and not _elsewhere(bus, turn)}
+            found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
             if len(queued) + len(found) >= limit:
                 break
     return found
-
-
-def _elsewhere(bus: Bus, turn: TurnHistory) -> bool:
-    """Whether the turn may be in another shard: one that is cancelled by its id is cancelled in all of its team."""
-    return bus.shards > 1 and turn.cancel is not None and not turn.attempts and turn.outcome is None
 
 
 async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:
@@ -139,28 +130,18 @@ async def turns_by_id(bus: Bus, ids: Collection[str]) -> dict[str, TurnHistory]:
         Unavailable: the broker does not answer.
         Rejected: an id is not a token (`bad_token`).
     """
-    queue = fold([record async for record in read_shards(bus, TURN_REQUESTED)])
+    queue = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())])
     found = {name: turn for name, turn in queue.items() if name in ids}
     for some in batched((name for name in ids if name not in found), _MOST, strict=False):
-        found |= fold(
-            [
-                record
-                for shard in range(bus.shards)
-                for record in await read_last(bus, name_in(TURN_LOG, shard), *_filters(some, shard))
-            ]
-        )
+        subjects = (each.template.filter(turn=name) for name in some for each in (TURN_CLAIM, TURN_OUTCOME))
+        found |= fold(await read_last(bus, TURN_LOG.name, *subjects))
     await complete(bus, found)
     return found
 
 
-def _filters(ids: Iterable[str], shard: int) -> list[str]:
-    templates = [template_in(contract.template, shard) for contract in (TURN_CLAIM, TURN_OUTCOME)]
-    return [template.filter(turn=name) for name in ids for template in templates]
-
-
 async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
     """The wanted turns in the queue: those that wait or run, and some that have just ended."""
-    turns = fold([record async for record in read_shards(bus, TURN_REQUESTED, wanted.ids)])
+    turns = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**wanted.ids))])
     if wanted.until is not None:
         turns = {name: turn for name, turn in turns.items() if (turn.requested_at or _NEVER) <= wanted.until}
     await complete(bus, turns)
@@ -172,13 +153,11 @@ async def complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
 
     Of a turn without outcome, read the last events: they say whether its worker has given it back.
     """
-    begun = {name: turn.shard for name, turn in turns.items() if not turn.attempts}
-    await _take(bus, turns, TURN_CLAIM, [turns[name] for name in begun])
-    await _take(bus, turns, TURN_CLAIM, [turns[name] for name, shard in begun.items() if turns[name].shard != shard])
+    await _take(bus, turns, TURN_CLAIM, [turn for turn in turns.values() if not turn.attempts])
     await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
     for turn in turns.values():
         if turn.cancel is not None and not turn.attempts:
-            async for record in read(bus, turn.ref.log, turn.ref.on(TURN_CLAIM.template)):
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_CLAIM.template)):
                 turn.take(record)
     await _take(bus, turns, TURN_EVENT, [turn for turn in turns.values() if turn.attempts and turn.outcome is None])
 
@@ -187,6 +166,6 @@ async def _take(
     bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned | Contract[TurnEvents], lacking: Iterable[TurnHistory]
 ) -> None:
     for some in batched(lacking, _MOST, strict=False):
-        subjects = {turn.ref.on(contract.template): turn.ref for turn in some}
-        for record in await read_last_of(bus, subjects):
+        subjects = [turn.ref.on(contract.template) for turn in some]
+        for record in await read_last(bus, TURN_LOG.name, *subjects):
             turns[record.subject.rpartition(".")[2]].take(record)

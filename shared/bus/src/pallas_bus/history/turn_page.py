@@ -17,7 +17,6 @@ from pallas_bus.history.turns import TurnHistory, fold
 from pallas_bus.history.windows import time_at, windows
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
-from pallas_contracts.shards import stream_in, template_in
 
 _POSITIONS = 40
 """Positions of the log in the first window, for each turn of the page: turns have several messages each."""
@@ -44,13 +43,9 @@ async def find_page(bus: Bus, wanted: TurnFilter, *, limit: int, seconds: float 
         Rejected: a team or agent is not a token (`bad_token`).
     """
     until = asyncio.get_running_loop().time() + seconds
-    found, reached = dict[str, tuple[datetime, TurnHistory]](), None
-    for shard in range(bus.shards):
-        found |= {turn.turn_id: (at, turn) for at, turn in await _under_way(bus, shard, wanted, limit + 1)}
-    for shard in range(bus.shards):  # after it: a turn may end between the two
-        over, down_to = await _over(bus, shard, wanted, limit + 1, until)
-        found |= {turn.turn_id: (at, turn) for at, turn in over}
-        reached = max((each for each in (reached, down_to) if each is not None), default=None)
+    found = {turn.turn_id: (at, turn) for at, turn in await _under_way(bus, wanted, limit + 1)}
+    over, reached = await _over(bus, wanted, limit + 1, until)  # after it: a turn may end between the two
+    found |= {turn.turn_id: (at, turn) for at, turn in over}
     latest = sorted(found.values(), key=lambda each: each[0], reverse=True)
     if reached is not None:
         latest = [each for each in latest if each[0] >= reached]
@@ -59,13 +54,13 @@ async def find_page(bus: Bus, wanted: TurnFilter, *, limit: int, seconds: float 
     return TurnPage(tuple(turn for _, turn in latest[:limit]), reached)
 
 
-async def _under_way(bus: Bus, shard: int, wanted: TurnFilter, most: int) -> list[tuple[datetime, TurnHistory]]:
-    """Turns in the queue of a shard that have not ended, each with the time of its request."""
+async def _under_way(bus: Bus, wanted: TurnFilter, most: int) -> list[tuple[datetime, TurnHistory]]:
+    """Turns in the queue that have not ended, each with the time of its request."""
     if wanted.state not in (None, "waiting", "running"):
         return []
     found: list[tuple[datetime, TurnHistory]] = []
-    subject = template_in(TURN_REQUESTED.template, shard).filter(**wanted.ids)
-    async with aclosing(windows(bus, stream_in(TURN_QUEUE, shard), subject, size=most * 2)) as queue:
+    subject = TURN_REQUESTED.template.filter(**wanted.ids)
+    async with aclosing(windows(bus, TURN_QUEUE, subject, size=most * 2)) as queue:
         async for window in queue:
             turns = {
                 name: turn
@@ -84,21 +79,21 @@ async def _under_way(bus: Bus, shard: int, wanted: TurnFilter, most: int) -> lis
 
 
 async def _over(
-    bus: Bus, shard: int, wanted: TurnFilter, most: int, until: float
+    bus: Bus, wanted: TurnFilter, most: int, until: float
 ) -> tuple[list[tuple[datetime, TurnHistory]], datetime | None]:
-    """Turns in the log of a shard that are over, the latest first, each with the time at which it stands.
+    """Turns in the log that are over, the latest first, each with the time at which it stands.
 
     Also the time down to which the log was read, if it was not read to its end for want of time.
     """
     found: list[tuple[datetime, TurnHistory]] = []
     if not wanted.scanned:
         return found, None
-    scanned, stream = TURN_CLAIM if wanted.by_caller else TURN_OUTCOME, stream_in(TURN_LOG, shard)
+    scanned = TURN_CLAIM if wanted.by_caller else TURN_OUTCOME
     seen: set[str] = set()
     reading = windows(
         bus,
-        stream,
-        template_in(scanned.template, shard).filter(**wanted.ids),
+        TURN_LOG,
+        scanned.template.filter(**wanted.ids),
         size=most * _POSITIONS,
         since=wanted.since,
         until=wanted.until,
@@ -115,7 +110,7 @@ async def _over(
                 if len(found) >= most:
                     return found, None
             if asyncio.get_running_loop().time() > until:
-                return found, await time_at(bus, stream, window.start)
+                return found, await time_at(bus, TURN_LOG, window.start)
     return found, None
 
 

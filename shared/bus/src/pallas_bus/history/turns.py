@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, read_last, read_newest
 from pallas_bus.transport.traces import trace_of
-from pallas_bus.turnlog.logs import read_shards
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.backups import TurnDecided
 from pallas_contracts.catalog import (
@@ -23,16 +22,15 @@ from pallas_contracts.catalog import (
     TURN_DECIDED,
     TURN_LOG,
     TURN_OUTCOME,
+    TURN_QUEUE,
     TURN_REQUESTED,
 )
 from pallas_contracts.ids import check_token
-from pallas_contracts.shards import name_in, prefix_of, shard_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
     Claimed,
     HandedBack,
-    Moved,
     Principal,
     TurnAsked,
     TurnClaim,
@@ -47,6 +45,8 @@ _OF_ITS_TRACE = frozenset({"requested", "outcome"})
 """Messages in the trace of the turn, as workers' claims are. Others may be in the trace of a later request, by a caller
 who joins or cancels the turn.
 """
+
+_TURN = "pallas.v1.turn."
 
 _KINDS = ("claim", "event", "outcome", "joined")
 """The messages of a turn without content, claims first."""
@@ -77,7 +77,7 @@ class TurnHistory:
     """One turn as the log has it.
 
     `request` and `position` are those of its message in the queue, while it is there. `kept` is the kept request of a
-    turn that has ended. `shard` is where its log is. `trace` is the id of its trace. `attempts` are by number.
+    turn that has ended. `trace` is the id of its trace. `attempts` are by number.
     `decided` is what operators have decided about it after a restore.
     """
 
@@ -88,7 +88,6 @@ class TurnHistory:
     attempts: dict[int, AttemptHistory] = field(default_factory=dict[int, AttemptHistory])
     cancel: CancelRequested | None = None
     outcome: TurnOutcome | None = None
-    shard: int = 0
     position: int = 0
     kept: TurnRequested | None = None
     trace: str | None = None
@@ -98,7 +97,7 @@ class TurnHistory:
     @property
     def ref(self) -> TurnRef:
         """The identity of the turn."""
-        return TurnRef(self.team, self.agent, self.turn_id, self.shard)
+        return TurnRef(self.team, self.agent, self.turn_id)
 
     @property
     def state(self) -> State:
@@ -189,8 +188,6 @@ class TurnHistory:
                 case "requested":
                     self.request = TurnRequested.model_validate_json(record.data)
                     self.position = record.seq
-                    if not self.attempts and self.outcome is None:
-                        self.shard = self.request.shard
                 case "request":
                     self.kept = TurnRequested.model_validate_json(record.data)
                 case "claim":
@@ -199,7 +196,6 @@ class TurnHistory:
                     self._happened(TurnEvents.model_validate_json(record.data))
                 case "outcome":
                     self.outcome = TurnOutcome.model_validate_json(record.data)
-                    self.shard = shard_of(record.subject)
                 case "joined":
                     self.joins.append(TurnJoined.model_validate_json(record.data))
                 case "turn":
@@ -209,17 +205,10 @@ class TurnHistory:
         except ValidationError:
             return
 
-    def _claimed(self, claim: Claimed | CancelRequested | Moved, record: Record) -> None:
-        if isinstance(claim, Moved):
-            self.shard = claim.to if self.shard == claim.origin else self.shard
-            return
+    def _claimed(self, claim: Claimed | CancelRequested, record: Record) -> None:
         if isinstance(claim, CancelRequested):
-            # One by id alone is stored in each shard in which the turn may be.
-            if not self.attempts and self.request is None and self.outcome is None:
-                self.shard = shard_of(record.subject)
             self.cancel = claim
         else:
-            self.shard = shard_of(record.subject)
             self.attempts[claim.attempt] = AttemptHistory(claim)
             self.trace = self.trace or trace_of(record.headers)
 
@@ -243,7 +232,7 @@ def fold_into(turns: dict[str, TurnHistory], record: Record) -> TurnHistory | No
         return None
     if turn_id not in turns:
         team, agent = record.subject.split(".")[4:6]
-        turns[turn_id] = TurnHistory(team, agent, turn_id, shard=shard_of(record.subject))
+        turns[turn_id] = TurnHistory(team, agent, turn_id)
     turns[turn_id].take(record)
     return turns[turn_id]
 
@@ -268,37 +257,35 @@ async def read_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) 
         Unavailable: the broker does not answer.
     """
     check_token(turn_id, "turn")
-    logs = [await _read_log(bus, shard, turn_id, most_content) for shard in range(bus.shards)]
-    turn = fold(record for records in logs for record in records).get(turn_id)
+    turn = fold(await _read_log(bus, turn_id, most_content)).get(turn_id)
     if turn is not None:
-        async for record in read(bus, turn.ref.log, turn.ref.on(TURN_DECIDED.template), batch=1):
+        async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_DECIDED.template), batch=1):
             turn.take(record)
     if turn is None or turn.outcome is None:
         ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
-        async for record in read_shards(bus, TURN_REQUESTED, ids):
+        async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids)):
             if turn_id.encode() in record.data and _turn_id(record) == turn_id:
                 turn = turn or fold([record])[turn_id]
                 turn.take(record)
-    elif (kept := await read_newest(bus, turn.ref.log, turn.ref.on(KEPT_REQUEST.template))) is not None:
+    elif (kept := await read_newest(bus, TURN_LOG.name, turn.ref.on(KEPT_REQUEST.template))) is not None:
         turn.take(kept)
     return turn
 
 
-async def _read_log(bus: Bus, shard: int, turn_id: str, most_content: int | None) -> list[Record]:
-    log, turn = name_in(TURN_LOG, shard), f"{prefix_of(shard)}turn."
+async def _read_log(bus: Bus, turn_id: str, most_content: int | None) -> list[Record]:
     records: list[Record] = []
     size = 0
-    async with aclosing(read(bus, log, f"{turn}*.*.*.{turn_id}")) as reading:
+    async with aclosing(read(bus, TURN_LOG.name, f"{_TURN}*.*.*.{turn_id}")) as reading:
         async for record in reading:
-            size += len(record.data) if record.subject.startswith(f"{turn}content.") else 0
+            size += len(record.data) if record.subject.startswith(f"{_TURN}content.") else 0
             if most_content is not None and size > most_content:
                 break
             records.append(record)
         else:
             return records
-    kinds = (f"{turn}{kind}.*.*.{turn_id}" for kind in _KINDS)
-    records = [record for subject in kinds async for record in read(bus, log, subject)]
-    return [*records, *await read_last(bus, log, f"{turn}content.*.*.{turn_id}")]
+    kinds = (f"{_TURN}{kind}.*.*.{turn_id}" for kind in _KINDS)
+    records = [record for subject in kinds async for record in read(bus, TURN_LOG.name, subject)]
+    return [*records, *await read_last(bus, TURN_LOG.name, f"{_TURN}content.*.*.{turn_id}")]
 
 
 async def read_turns(
@@ -312,9 +299,9 @@ async def read_turns(
         Unavailable: the broker does not answer.
     """
     ids = {name: value for name, value in (("team", team), ("agent", agent)) if value is not None}
-    records = [record async for record in read_shards(bus, TURN_REQUESTED, ids)]
+    records = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
     for contract in (TURN_CLAIM, TURN_OUTCOME):
-        records += [record async for record in read_shards(bus, contract, ids, since=since)]
+        records += [record async for record in read(bus, TURN_LOG.name, contract.template.filter(**ids), since=since)]
     return sorted(fold(records).values(), key=lambda turn: turn.turn_id)
 
 

@@ -7,10 +7,9 @@ from datetime import datetime
 from pallas_bus.history.turn_list import complete
 from pallas_bus.history.turns import TurnHistory, fold
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.transport.reads import count_by_subject, read
 from pallas_bus.transport.snapshots import stream_state
 from pallas_bus.turnlog.decide import OpenTurn
-from pallas_bus.turnlog.logs import count_in_shards, read_shards, shards_of
 from pallas_contracts.backups import Hold, TurnDecided
 from pallas_contracts.catalog import (
     TURN_CLAIM,
@@ -18,9 +17,9 @@ from pallas_contracts.catalog import (
     TURN_EVENT,
     TURN_LOG,
     TURN_OUTCOME,
+    TURN_QUEUE,
     TURN_REQUESTED,
 )
-from pallas_contracts.shards import shard_of
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
 
 
@@ -79,8 +78,8 @@ async def find_unsettled(bus: Bus, hold: Hold | None) -> list[Unsettled]:
     Raises:
         Unavailable: the broker does not answer.
     """
-    queued = [record async for record in read_shards(bus, TURN_REQUESTED)]
-    turns = fold(it for it in queued if hold is None or it.seq <= hold.queue_end_of(shard_of(it.subject)))
+    queued = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())]
+    turns = fold(it for it in queued if hold is None or it.seq <= hold.queue_end)
     turns |= {turn.turn_id: turn for turn in await _only_in_log(bus) if turn.turn_id not in turns}
     await complete(bus, turns)
     left = [turn for turn in turns.values() if turn.outcome is None and _is_of(turn, hold)]
@@ -92,10 +91,9 @@ async def find_unsettled(bus: Bus, hold: Hold | None) -> list[Unsettled]:
 
 async def _only_in_log(bus: Bus) -> Iterable[TurnHistory]:
     """Turns that were claimed and have no outcome. Their requests may have come after the queue was saved."""
-    claims = await count_in_shards(bus, TURN_CLAIM)
-    over = {_names(subject) for subject in await count_in_shards(bus, TURN_OUTCOME)}
-    left = ((_names(subject), shard_of(subject)) for subject in claims)
-    return [TurnHistory(*names, shard=shard) for names, shard in left if names not in over]
+    claims = await count_by_subject(bus, TURN_LOG.name, TURN_CLAIM.template.filter())
+    over = {_names(subject) for subject in await count_by_subject(bus, TURN_LOG.name, TURN_OUTCOME.template.filter())}
+    return [TurnHistory(*names) for names in map(_names, claims) if names not in over]
 
 
 def _names(subject: str) -> tuple[str, str, str]:
@@ -116,15 +114,16 @@ async def _read_more(bus: Bus, turns: Iterable[TurnHistory]) -> None:
     """Read the attempts of turns that were claimed, with their events, and what was decided before."""
     for turn in turns:
         for contract in (TURN_CLAIM, TURN_EVENT, TURN_DECIDED) if turn.attempts else (TURN_DECIDED,):
-            async for record in read(bus, turn.ref.log, turn.ref.on(contract.template)):
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(contract.template)):
                 turn.take(record)
 
 
 async def _log_begins(bus: Bus) -> datetime | None:
     """When the oldest message in the log was stored, if older ones have expired."""
-    logs = [await stream_state(bus, log.name) for log in shards_of(bus, TURN_LOG)]
-    expired = [log.state["first_ts"] for log in logs if log is not None and int(log.state["first_seq"]) > 1]
-    return max(map(datetime.fromisoformat, expired), default=None)
+    log = await stream_state(bus, TURN_LOG.name)
+    if log is None or int(log.state["first_seq"]) <= 1:
+        return None
+    return datetime.fromisoformat(log.state["first_ts"])
 
 
 def _is_before(turn: TurnHistory, began: datetime | None) -> bool:

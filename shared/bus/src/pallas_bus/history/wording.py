@@ -11,7 +11,6 @@ from pallas_contracts.turns import (
     HandedBack,
     ModelCalled,
     ModelFailed,
-    Moved,
     Restarted,
     Step,
     ToolCompleted,
@@ -20,13 +19,11 @@ from pallas_contracts.turns import (
 )
 
 
-def claim_text(claim: Claimed | CancelRequested | Moved) -> str:
+def claim_text(claim: Claimed | CancelRequested) -> str:
     """A claim in a few words."""
     match claim:
         case CancelRequested():
             return f"cancel: {claim.reason}"
-        case Moved():
-            return f"moved to shard {claim.to}"
         case Claimed(ends=True):
             return f"claimed by {claim.worker} to end it"
         case Claimed():

@@ -33,28 +33,19 @@ class AccessSettings(Protocol):
         """Certificates (PEM), one of which must have signed the broker's; None: no TLS."""
         ...
 
-    @property
-    def log_shards(self) -> int:
-        """How many shards the log has."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to connect. Without `seed` the process has no user. With `ca`, the connection begins with TLS.
-
-    `shards` is how many shards the log has at that broker.
-    """
+    """How to connect. Without `seed` the process has no user. With `ca`, the connection begins with TLS."""
 
     url: str = field(repr=False)
     seed: SecretStr | None = None
     ca: str | None = field(default=None, repr=False)
-    shards: int = 1
 
     @classmethod
     def of(cls, settings: AccessSettings) -> Self:
         """The access that the settings of a process describe."""
-        return cls(settings.nats_url.get_secret_value(), settings.nats_seed, settings.nats_ca, settings.log_shards)
+        return cls(settings.nats_url.get_secret_value(), settings.nats_seed, settings.nats_ca)
 
     def options(self, service: str) -> dict[str, Any]:
         """The options of nats-py for the connection of `service`.

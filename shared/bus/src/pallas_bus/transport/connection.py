@@ -47,14 +47,12 @@ class Bus:
     """The connection, with acknowledged publishing. Made by `connect`.
 
     `service` is the name of the service in the catalogue, `instance` that of the replica. `timeout` is in seconds.
-    `shards` is how many shards the log has (docs/adr/0029).
     """
 
     service: str
     instance: str
     client: Client
     timeout: float = 5.0
-    shards: int = 1
     _acks: dict[str, asyncio.Future[Msg]] = field(default_factory=dict[str, "asyncio.Future[Msg]"])
     _ack_prefix: str = ""
     _ack_number: int = 0
@@ -322,7 +320,7 @@ async def connect(
     client = BusClient()
     access = Access(access) if isinstance(access, str) else access
     given = access.options(service)
-    bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout, access.shards)
+    bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
 
     async def disconnected() -> None:
         log.warning("disconnected from the broker")

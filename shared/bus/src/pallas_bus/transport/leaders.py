@@ -10,7 +10,7 @@ turns stores a message in their log now and then, which expires at once.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,6 @@ from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_JOINED, TURN_LOG
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import name_in, template_in
 from pallas_contracts.turns import TurnJoined
 
 log = logging.getLogger(__name__)
@@ -45,38 +44,24 @@ _SILENT = 5.0
 """Seconds after which a replica counts as lost. Leaders hear from each about once a second."""
 
 
-type Needed = Callable[[], Collection[int]]
-"""The shards of the log that a process needs now."""
-
-
-def shard_0() -> Collection[int]:
-    """What a process needs that refuses the calls of teams in other shards, or has no such teams."""
-    return (0,)
-
-
 @dataclass
 class Leaders:
     """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
 
     Made by `watch_leaders`. `lost` are the streams that had no leader, or did not store, at the last two questions, and
-    `full` those of them that have a leader. `shards` has the shard of each queue and log; the process is ready without
-    those that are not in `needed`.
+    `full` those of them that have a leader.
     """
 
     bus: Bus
     streams: Mapping[str, str | None]
-    shards: Mapping[str, int]
-    needed: Needed
     lost: frozenset[str] = frozenset()
     full: frozenset[str] = frozenset()
     _suspected: frozenset[str] = field(default=frozenset())
     _asked: int = 0
 
     def missing(self) -> str | None:
-        """What is wrong, for `/readyz`; None if every stream that is needed can store messages."""
-        needed = self.needed()
-        lost = {name for name in self.lost if name not in self.shards or self.shards[name] in needed}
-        said = {"no leader": lost - self.full, "nothing can be stored": lost & self.full}
+        """What is wrong, for `/readyz`; None if every stream can store messages."""
+        said = {"no leader": self.lost - self.full, "nothing can be stored": self.lost & self.full}
         return "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names) or None
 
     async def keep_asking(self) -> None:
@@ -104,12 +89,11 @@ class Leaders:
 
     async def _stores(self, stream: str) -> bool:
         """Whether a message can be stored. Only the log is tried, and only by those who make turns."""
-        shard = self.shards.get(stream, 0)
-        if stream != name_in(TURN_LOG, shard) or self.bus.service not in TURN_JOINED.owners:
+        if stream != TURN_LOG.name or self.bus.service not in TURN_JOINED.owners:
             return True
         ids = dict.fromkeys(TURN_JOINED.template.fields, _TEST)
         joined = TurnJoined(turn_id=_TEST, team=_TEST, agent=_TEST, gateway=self.bus.instance, at=utc_now())
-        subject = template_in(TURN_JOINED.template, shard).subject(**ids)
+        subject = TURN_JOINED.template.subject(**ids)
         try:
             await self.bus.put(subject, joined.model_dump_json().encode(), time_to_live(1), timeout=_TIMEOUT)
         except Unavailable:
@@ -143,21 +127,9 @@ def is_heard(replica: Mapping[str, Any]) -> bool:
 
 
 @asynccontextmanager
-async def watch_leaders(
-    bus: Bus, *things: Stream | Bucket[Any], team: str | None = None, needed: Needed = shard_0
-) -> AsyncGenerator[Leaders]:
-    """Keep asking for the leaders of these streams, in each shard. A service of some teams names one that it serves.
-
-    The process is ready while those of the `needed` shards have one.
-    """
-    asked, shards = dict[str, str | None](), dict[str, int]()
-    for thing in things:
-        if isinstance(thing, Stream) and thing.sharded:
-            shards |= {name_in(thing, shard): shard for shard in range(bus.shards)}
-            asked |= {name_in(thing, it): _refused_subject(bus.service, thing, team, it) for it in range(bus.shards)}
-        else:
-            asked[stream_name(thing)] = _refused_subject(bus.service, thing, team)
-    leaders = Leaders(bus, asked, shards, needed)
+async def watch_leaders(bus: Bus, *things: Stream | Bucket[Any], team: str | None = None) -> AsyncGenerator[Leaders]:
+    """Keep asking for the leaders of these streams. A service of some teams names one that it serves."""
+    leaders = Leaders(bus, {stream_name(thing): _refused_subject(bus.service, thing, team) for thing in things})
     task = bus.spawn(leaders.keep_asking())
     try:
         yield leaders
@@ -165,13 +137,11 @@ async def watch_leaders(
         task.cancel()
 
 
-def _refused_subject(service: str, thing: Stream | Bucket[Any], team: str | None, shard: int = 0) -> str | None:
+def _refused_subject(service: str, thing: Stream | Bucket[Any], team: str | None) -> str | None:
     """A subject of the stream on which the service may publish; None where it may ask about the stream itself."""
     if not reads_scoped(service, stream_name(thing)):
         return None
     kinds: list[Contract[Any] | Blob] = [*CONTRACTS, *BLOBS]
-    template = template_in(
-        next(kind.template for kind in kinds if kind.stream is thing and service in kind.owners), shard
-    )
+    template = next(kind.template for kind in kinds if kind.stream is thing and service in kind.owners)
     ids = dict.fromkeys(template.fields, "leader")
     return template.subject(**(ids if team is None else ids | {"team": team}))

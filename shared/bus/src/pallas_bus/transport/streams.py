@@ -12,7 +12,6 @@ from pallas_contracts.catalog import BUCKETS, PER_TEAM
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
-from pallas_contracts.shards import stream_in
 
 NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
@@ -24,10 +23,7 @@ _RETRY = 0.2
 
 
 def live_subject(subject: str, prefix: str = LIVE_PREFIX) -> str:
-    """The subject to which a message that is stored on `subject` is republished; `prefix` is its stream's `live`.
-
-    It is the same in every shard.
-    """
+    """The subject to which a message that is stored on `subject` is republished; `prefix` is its stream's `live`."""
     return f"{prefix}.{subject.split('.', 2)[2] if subject.startswith('pallas.') else subject}"
 
 
@@ -65,13 +61,8 @@ def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
         "max_consumers": MAX_CONSUMERS,
         "max_msgs": -1,
         "max_bytes": -1,
-        **({"republish": {"src": f"{_root(stream)}.>", "dest": f"{stream.live}.>"}} if stream.live else {}),
+        **({"republish": {"src": "pallas.v1.>", "dest": f"{stream.live}.>"}} if stream.live else {}),
     }
-
-
-def _root(stream: Stream) -> str:
-    """The two tokens with which all subjects of a stream begin: `pallas.v1`, or those of its shard."""
-    return ".".join(stream.subjects[0].split(".", 2)[:2])
 
 
 def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
@@ -100,8 +91,6 @@ def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
 async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, timeout: float = 30.0) -> None:
     """Create or update the streams and buckets that this service owns, and wait until the others exist.
 
-    Of a queue or log, those of all shards.
-
     Raises:
         Unavailable: one does not exist after `timeout` seconds (`no_stream`).
     """
@@ -109,9 +98,6 @@ async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, ti
         async with asyncio.timeout(timeout):
             for thing in things:
                 await _declare_one(bus, thing, replicas)
-                if isinstance(thing, Stream) and thing.sharded:
-                    for shard in range(1, bus.shards):
-                        await _declare_one(bus, stream_in(thing, shard), replicas)
     except TimeoutError as error:
         names = ", ".join(repr(thing.name) for thing in things)
         raise Unavailable(f"not all of {names} exist after {timeout} s", code="no_stream") from error

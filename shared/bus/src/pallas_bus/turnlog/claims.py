@@ -1,12 +1,11 @@
 """Claims and cancels of a turn: the last message on its claim subject decides who may act for the turn.
 
 A claim names the position of the claim that it supersedes. The broker refuses it if that is not the last one any more.
-A cancel is written behind any claim, and no claim may follow a cancel. Nor may one follow a `moved`, which is only ever
-the first message there: it says in which other shard the turn is.
+A cancel is written behind any claim, and no claim may follow a cancel.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,22 +14,18 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import EXPECTED
-from pallas_bus.transport.reads import newest_position, read_newest
+from pallas_bus.transport.reads import newest_position, read_last, read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
-from pallas_bus.turnlog.logs import read_last_of
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_OUTCOME
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import shard_of
-from pallas_contracts.turns import CancelRequested, Claimed, Moved, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
+from pallas_contracts.turns import CancelRequested, Claimed, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
 _TRIES = 5
-
-NONE_KNOWN: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class ClaimState:
     """The last claim or cancel of a turn; `seq` is its position, which the next claim must name (0: there is none)."""
 
     seq: int
-    claim: Claimed | CancelRequested | Moved | None
+    claim: Claimed | CancelRequested | None
 
 
 async def claim(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
@@ -59,7 +54,6 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequest
     """Cancel the turn, behind its last claim if it has one. Returns False if it was cancelled before.
 
     `asked` is the request, or what is known of it: of a turn that nobody has claimed, only the cancel can repeat it.
-    A turn that has moved is cancelled in the shard where it is.
 
     The first attempt assumes that nobody has claimed the turn, and reads nothing. So after an outage the cancel reaches
     the broker directly behind the turn itself, before the turn is delivered to a worker.
@@ -76,15 +70,13 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequest
             state = await claim_state(bus, ref)
         else:
             return True
-        if isinstance(state.claim, Moved):
-            return await request_cancel(bus, ref.at(state.claim.to), reason, asked)
         if isinstance(state.claim, CancelRequested):
             return False
     raise Unavailable(f"the claims of turn {ref.turn_id!r} kept changing")
 
 
 async def cancel_unclaimed(bus: Bus, ref: TurnRef, reason: str, asked: TurnRequested) -> bool:
-    """Cancel the turn unless it was claimed, cancelled or moved before. Returns whether this has cancelled it.
+    """Cancel the turn unless it was claimed or cancelled before. Returns whether this has cancelled it.
 
     Raises:
         Unavailable: the broker did not answer; the call may be repeated.
@@ -105,43 +97,13 @@ def cancel_of(ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None
     return TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
 
 
-async def close(bus: Bus, ref: TurnRef, to: int) -> ClaimState | None:
-    """Close a turn's id in the shard of `ref`, for a turn that is made in the shard `to`. None: it is closed.
-
-    Else it is the state of a turn that somebody has claimed or cancelled in the shard of `ref`: there it stays. A turn
-    that only waits there is moved: the executor that it is delivered to puts it into the queue of the shard `to`.
-
-    Raises:
-        Unavailable: the broker did not answer. The id may be closed; the call may be repeated.
-    """
-    moved = Moved(origin=ref.shard, to=to, at=utc_now())
-    claim = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=moved)
-    try:
-        await bus.put(ref.on(TURN_CLAIM.template), claim.model_dump_json().encode(), trace_headers({EXPECTED: "0"}))
-    except Conflict:
-        state = await claim_state(bus, ref)
-        return state if isinstance(state.claim, Claimed | CancelRequested) else None
-    return None
-
-
-async def whereabouts(bus: Bus, ref: TurnRef) -> TurnRef:
-    """The turn in the shard to which it has moved, or as it is.
-
-    Raises:
-        Unavailable: the broker did not answer.
-    """
-    while bus.shards > 1 and isinstance(moved := (await claim_state(bus, ref)).claim, Moved):
-        ref = ref.at(moved.to)
-    return ref
-
-
 async def claim_state(bus: Bus, ref: TurnRef) -> ClaimState:
     """Read the last claim or cancel of a turn.
 
     Raises:
         Unavailable: the broker did not answer.
     """
-    record = await read_newest(bus, ref.log, ref.on(TURN_CLAIM.template))
+    record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))
     if record is None:
         return ClaimState(0, None)
     return ClaimState(record.seq, TurnClaim.model_validate_json(record.data).claim)
@@ -153,7 +115,7 @@ async def last_position(bus: Bus, ref: TurnRef) -> int:
     Raises:
         Unavailable: the broker did not answer.
     """
-    return await newest_position(bus, ref.log, ref.on(TURN_CLAIM.template))
+    return await newest_position(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))
 
 
 async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:
@@ -162,7 +124,7 @@ async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:
     Raises:
         Unavailable: the broker did not answer.
     """
-    record = await read_newest(bus, ref.log, ref.on(TURN_OUTCOME.template))
+    record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_OUTCOME.template))
     return TurnOutcome.model_validate_json(record.data) if record else None
 
 
@@ -172,23 +134,15 @@ async def stored_outcomes(bus: Bus, refs: Iterable[TurnRef]) -> dict[str, TurnOu
     Raises:
         Unavailable: the broker did not answer.
     """
-    records = await read_last_of(bus, {ref.on(TURN_OUTCOME.template): ref for ref in refs})
+    records = await read_last(bus, TURN_LOG.name, *(ref.on(TURN_OUTCOME.template) for ref in refs))
     return {it.turn_id: it for it in (TurnOutcome.model_validate_json(record.data) for record in records)}
 
 
 @asynccontextmanager
 async def watch_claims(
-    bus: Bus,
-    on_claim: Callable[[TurnClaim, int], None],
-    *,
-    team: str | None = None,
-    shards: Mapping[str, int] = NONE_KNOWN,
+    bus: Bus, on_claim: Callable[[TurnClaim, int], None], *, team: str | None = None
 ) -> AsyncGenerator[None]:
-    """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block.
-
-    `shards` has the shard of a turn by its id, where that is known. What is stored about such a turn in another shard
-    is left out: a cancel by id is stored in each shard of the team, and positions of two shards cannot be compared.
-    """
+    """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block."""
     wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
 
     def arrived(message: Msg) -> None:
@@ -197,10 +151,7 @@ async def watch_claims(
         except ValidationError as error:
             log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
         else:
-            headers = message.headers or {}
-            stored_in = shard_of(headers["Nats-Subject"])
-            if shards.get(claim.turn_id, stored_in) == stored_in:
-                on_claim(claim, int(headers["Nats-Sequence"]))
+            on_claim(claim, int((message.headers or {})["Nats-Sequence"]))
 
     subscription = await bus.listen(live_subject(wanted), arrived)
     try:

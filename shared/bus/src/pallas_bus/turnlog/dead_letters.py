@@ -55,8 +55,7 @@ def dead_letter(
 
 def letter_name(delivery: Delivery, turn_id: str | None) -> str:
     """The name of the dead letter of a delivered message."""
-    shard = f"{delivery.shard}-" if delivery.shard else ""
-    return turn_id or f"position-{shard}{delivery.position}"
+    return turn_id or f"position-{delivery.position}"
 
 
 def original_of(delivery: Delivery, *, team: str, agent: str, letter: str) -> DeadOriginal:

@@ -4,16 +4,16 @@ The decision is in the log first, so a decision that was interrupted is found th
 cancelled or done gets its outcome before it leaves its queue, as every turn does.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.traces import trace_headers
-from pallas_bus.turnlog.claims import ClaimState, claim, claim_state, request_cancel, whereabouts
+from pallas_bus.turnlog.claims import ClaimState, claim, claim_state, request_cancel
 from pallas_bus.turnlog.content.objects import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.backups import TurnDecided
-from pallas_contracts.catalog import TURN_DECIDED
+from pallas_contracts.catalog import TURN_DECIDED, TURN_QUEUE
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Result, TurnOutcome, TurnRequested, TurnStatus
@@ -26,8 +26,6 @@ DONE = (
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
     """A turn without an outcome. `request` and `position` are those of its message in the queue, if it is there.
-
-    `ref` names the shard of its log, `request` that of its queue, which is another one if it has moved.
 
     `last` is its last claim by a worker.
     """
@@ -50,7 +48,6 @@ async def decide(bus: Bus, turn: OpenTurn, decided: TurnDecided) -> None:
         raise NotFound(
             f"turn {turn.ref.turn_id!r} cannot be executed: its request is not in the queue", code="no_request"
         )
-    turn = replace(turn, ref=await whereabouts(bus, turn.ref))
     subject = turn.ref.on(TURN_DECIDED.template)
     await bus.put(subject, decided.model_dump_json().encode(), trace_headers({}))
     match decided.decision:
@@ -118,5 +115,5 @@ def _outcome(turn: OpenTurn, attempt: int, status: TurnStatus, *, events: int = 
 
 async def _leave_queue(bus: Bus, turn: OpenTurn) -> None:
     if turn.position and turn.request is not None:
-        await bus.api(f"STREAM.MSG.DELETE.{TurnRef.of(turn.request).queue}", {"seq": turn.position, "no_erase": True})
+        await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": turn.position, "no_erase": True})
     await drop(bus, turn.ref)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.logs import count_in_shards, shards_of
+from pallas_bus.transport.reads import count_by_subject
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
@@ -34,20 +34,17 @@ async def queue_depths(bus: Bus) -> dict[tuple[str, str], QueueDepth]:
         Unavailable: the broker does not answer.
     """
     found: dict[tuple[str, str], QueueDepth] = {}
-    for queue in shards_of(bus, TURN_QUEUE):
-        async for consumer in _consumers(bus, queue.name):
-            # Not by its name, in which team and agent cannot be told apart.
-            if ids := TURN_REQUESTED.template.parse(consumer["config"].get("filter_subject", "")):
-                other = found.get((ids["team"], ids["agent"]), QueueDepth(0, 0))
-                waiting, running = consumer["num_pending"], consumer["num_ack_pending"]
-                found[ids["team"], ids["agent"]] = QueueDepth(other.waiting + waiting, other.running + running)
+    async for consumer in _consumers(bus):
+        # Not by its name, in which team and agent cannot be told apart.
+        if ids := TURN_REQUESTED.template.parse(consumer["config"].get("filter_subject", "")):
+            found[ids["team"], ids["agent"]] = QueueDepth(consumer["num_pending"], consumer["num_ack_pending"])
     return found
 
 
-async def _consumers(bus: Bus, queue: str) -> AsyncGenerator[dict[str, Any]]:
+async def _consumers(bus: Bus) -> AsyncGenerator[dict[str, Any]]:
     offset, total = 0, 1
     while offset < total:
-        page = await bus.api(f"CONSUMER.LIST.{queue}", {"offset": offset})
+        page = await bus.api(f"CONSUMER.LIST.{TURN_QUEUE.name}", {"offset": offset})
         consumers: list[dict[str, Any]] = page["consumers"] or []
         for consumer in consumers:
             yield consumer
@@ -61,7 +58,7 @@ async def queued_turns(bus: Bus) -> dict[tuple[str, str], int]:
         Unavailable: the broker does not answer, or there is no queue yet.
     """
     found: dict[tuple[str, str], int] = {}
-    for subject, count in (await count_in_shards(bus, TURN_REQUESTED)).items():
+    for subject, count in (await count_by_subject(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())).items():
         if ids := TURN_REQUESTED.template.parse(subject):
             agent = ids["team"], ids["agent"]
             found[agent] = found.get(agent, 0) + count

@@ -17,7 +17,6 @@ from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
     FinalEvent,
-    Moved,
     TurnClaim,
     TurnEvent,
     TurnEvents,
@@ -35,7 +34,7 @@ class TurnFeed:
 
     `position` is the position in the log up to which everything was read, `live_position` that of the last live
     message. Events of the classes `skip` are left out, and so are those up to `behind`, except the answer of that
-    attempt. Positions are those of the shard in `ref`, which changes when the turn has moved. A reader with
+    attempt. A reader with
     `MAX_UNREAD` unread items gets no more events until it has caught up, except the answer. `cursor` is the cursor of
     the last item that was read from the feed. `context` is that of the caller who opened the feed: log lines of
     background work for the feed belong to its turn. A feed equals only itself, since several callers may follow one
@@ -104,11 +103,8 @@ class TurnFeed:
                 return
         self._drain()
 
-    def _claimed(self, claim: Claimed | CancelRequested | Moved) -> None:
-        if isinstance(claim, Moved):
-            if claim.origin == self.ref.shard:
-                self.ref, self.position, self.live_position = self.ref.at(claim.to), 0, 0
-        elif isinstance(claim, CancelRequested):
+    def _claimed(self, claim: Claimed | CancelRequested) -> None:
+        if isinstance(claim, CancelRequested):
             if not self._cancelled:
                 self._cancelled = True
                 self._add(claim)

@@ -17,14 +17,13 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
-from pallas_bus.transport.reads import read
+from pallas_bus.transport.reads import read, read_last
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.feed import TurnFeed
-from pallas_bus.turnlog.logs import read_last_of
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_OUTCOME
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnEvent
 
 log = logging.getLogger(__name__)
@@ -95,17 +94,10 @@ class TurnFeeds:
             await self.bus.unsubscribe(subscription)
 
     def on_message(self, message: Msg) -> None:
-        """Pass a live message on to the feeds of its turn.
-
-        A feed takes no claim or cancel of another shard: a cancel by id is stored in each shard of the team.
-        """
+        """Pass a live message on to the feeds of its turn."""
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
-            headers = message.headers or {}
-            if self.bus.shards == 1 or headers.get("Nats-Stream") == feed.ref.log:
-                feed.live_position = int(headers.get("Nats-Sequence", "0"))
-            elif kind == "claim":
-                continue
+            feed.live_position = int((message.headers or {}).get("Nats-Sequence", "0"))
             _pass_on(feed, kind, message.subject, message.data)
             self._start_repair(feed)
 
@@ -124,8 +116,8 @@ class TurnFeeds:
             Unavailable: the log cannot be read.
         """
         feeds = [feed for feeds in self._feeds.values() for feed in feeds if not feed.ended]
-        subjects = {subject: feed.ref for feed in feeds for subject in _awaited(feed)}
-        missed = {record.subject for record in await read_last_of(self.bus, subjects)}
+        subjects = {subject for feed in feeds for subject in _awaited(feed)}
+        missed = {record.subject for record in await read_last(self.bus, TURN_LOG.name, *subjects)}
         for feed in feeds:
             if feed not in self._repairing and not missed.isdisjoint(_awaited(feed)):
                 self._repairing.add(feed)
@@ -179,14 +171,9 @@ class TurnFeeds:
         async def read_on() -> None:
             if feed.ended:
                 return
-            log = None
-            while log != feed.ref.log:  # it may say that the turn has moved
-                log = feed.ref.log
-                async for record in read(self.bus, log, feed.ref.everything, after=feed.position):
-                    _pass_on(feed, record.subject.split(".")[3], record.subject, record.data)
-                    if log != feed.ref.log:
-                        break
-                    feed.position = record.seq
+            async for record in read(self.bus, TURN_LOG.name, feed.ref.everything, after=feed.position):
+                _pass_on(feed, record.subject.split(".")[3], record.subject, record.data)
+                feed.position = record.seq
 
         await retry_while_unavailable(read_on, "read the log", deadline=None, facts={"turn": feed.ref.turn_id})
 

@@ -15,17 +15,15 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT
 from pallas_bus.transport.polling import POLL_SECONDS, polling
-from pallas_bus.transport.reads import read_newest
+from pallas_bus.transport.reads import read_last, read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.claims import cancel_of, claim_state, stored_outcome
-from pallas_bus.turnlog.logs import read_last_of
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT
+from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import shard_of
-from pallas_contracts.turns import CancelRequested, Moved, TurnJoined, TurnLeft, TurnRequested
+from pallas_contracts.turns import CancelRequested, TurnJoined, TurnLeft, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +59,12 @@ async def cancel_if_alone(bus: Bus, request: TurnRequested, left: int, reason: s
         Unavailable: the broker did not answer. The turn may be cancelled; the call may be repeated.
     """
     ref = TurnRef.of(request)
-    joined = await read_newest(bus, ref.log, ref.on(TURN_JOINED.template))
+    joined = await read_newest(bus, TURN_LOG.name, ref.on(TURN_JOINED.template))
     if joined is not None and joined.seq > left:
         return False
     last = (await claim_state(bus, ref)).claim
     if isinstance(last, CancelRequested):
         return True
-    if isinstance(last, Moved):
-        return False  # whoever moved it had joined it before
     if await stored_outcome(bus, ref) is not None:
         return False
     claim = cancel_of(ref, reason, request)
@@ -103,10 +99,8 @@ async def watch_leaves(
         _on_leave(left, headers["Nats-Subject"], message.data, int(headers["Nats-Sequence"]))
 
     async def poll() -> None:
-        # In each shard: the turn may have moved, and is followed from before its shard is known.
-        refs = [ref.at(shard) for ref in followed() for shard in range(bus.shards)]
-        subjects = {ref.on(TURN_LEFT.template): ref for ref in refs}
-        for record in await read_last_of(bus, subjects):
+        subjects = {ref.on(TURN_LEFT.template) for ref in followed()}
+        for record in await read_last(bus, TURN_LOG.name, *subjects):
             _on_leave(left, record.subject, record.data, record.seq)
 
     subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), arrived)
@@ -125,4 +119,4 @@ def _on_leave(left: Callable[[TurnRef, int], None], subject: str, data: bytes, p
     except ValidationError as error:
         log.warning("unreadable leave", extra={"subject": subject, "faults": error.error_count()})
     else:
-        left(TurnRef(leave.team, leave.agent, leave.turn_id, shard_of(subject)), position)
+        left(TurnRef(leave.team, leave.agent, leave.turn_id), position)

@@ -13,9 +13,8 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, read_at, read_newest
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_OUTCOME, TURN_REQUESTED
-from pallas_contracts.shards import template_in
-from pallas_contracts.turns import CancelRequested, Claimed, Moved, Principal, TurnClaim, TurnRequested
+from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TurnClaim, TurnRequested
 
 _BATCH = 32
 
@@ -55,7 +54,7 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
     """
     joined = TurnRef.of(request).on(TURN_JOINED.template)
     found, was_joined = await asyncio.gather(
-        find_in_log(bus, TurnRef.of(request)), read_newest(bus, TurnRef.of(request).log, joined)
+        find_in_log(bus, TurnRef.of(request)), read_newest(bus, TURN_LOG.name, joined)
     )
     announced = was_joined is not None or request.parent is not None
     if found is not None or not (announced or position):
@@ -68,17 +67,17 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
 
 
 async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
-    """Find the turn by its claims and its outcome. One that has moved is not in the log of this shard.
+    """Find the turn by its claims and its outcome.
 
     Raises:
         Unavailable: the broker did not answer.
     """
     ended = ref.on(TURN_OUTCOME.template)
-    state, outcome = await asyncio.gather(claim_state(bus, ref), read_newest(bus, ref.log, ended))
+    state, outcome = await asyncio.gather(claim_state(bus, ref), read_newest(bus, TURN_LOG.name, ended))
     if isinstance(state.claim, CancelRequested) and outcome is None:
         # The outcome may have been stored between the two reads, but not behind the cancel.
-        outcome = await read_newest(bus, ref.log, ended)
-    if (state.claim is None and outcome is None) or isinstance(state.claim, Moved):
+        outcome = await read_newest(bus, TURN_LOG.name, ended)
+    if state.claim is None and outcome is None:
         return None
     last = state.claim
     return TurnFound(
@@ -92,7 +91,7 @@ async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
 async def _waiting(bus: Bus, request: TurnRequested, position: int) -> Waiting | None:
     """The turn's message in the queue. Without `position`, all messages of its caller are read."""
     if position:
-        record = await read_at(bus, TurnRef.of(request).queue, position)
+        record = await read_at(bus, TURN_QUEUE.name, position)
         return _decoded(record, request.turn_id) if record is not None else None
     return await find_waiting(bus, TurnRef.of(request), request.principal)
 
@@ -104,8 +103,8 @@ async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | N
         Unavailable: the broker did not answer.
     """
     ids = {"team": ref.team, "agent": ref.agent, "caller": caller.token}
-    subject = template_in(TURN_REQUESTED.template, ref.shard).subject(**ids)
-    async for record in read(bus, ref.queue, subject, batch=_BATCH):
+    subject = TURN_REQUESTED.template.subject(**ids)
+    async for record in read(bus, TURN_QUEUE.name, subject, batch=_BATCH):
         if (found := _decoded(record, ref.turn_id)) is not None:
             return found
     return None
@@ -124,7 +123,7 @@ def _decoded(record: Record, turn_id: str) -> Waiting | None:
 
 async def _first_digest(bus: Bus, ref: TurnRef) -> str | None:
     """The digest in the first claim, for a turn whose last claim is a cancel."""
-    async for record in read(bus, ref.log, ref.on(TURN_CLAIM.template), batch=1):
+    async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return first.digest if isinstance(first, Claimed) else None
     return None

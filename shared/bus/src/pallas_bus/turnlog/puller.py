@@ -27,7 +27,6 @@ from pallas_bus.transport.polling import keep_polling
 from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.turnlog.queue import Delivery, consumer_name
 from pallas_contracts.catalog import TURN_QUEUE
-from pallas_contracts.shards import name_in
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +54,14 @@ class _Pull(Enum):
     REFUSED = "refused"
 
 
-type Queued = tuple[str, int]
-"""An agent and a shard, in whose queue turns of it may be."""
-
-
 @dataclass(slots=True)
 class _Source:
-    """The consumer of one agent in the queue of a shard, and the state of the pull request to it.
+    """The consumer of one agent, and the state of the pull request to it.
 
     `asked` is how many turns a pull without wait may still bring, `queued` how many may be in the queue.
     """
 
     agent: str
-    shard: int
     consumer: str
     subscription: Subscription
     inbox: str
@@ -76,11 +70,6 @@ class _Source:
     queued: int = 1
     number: int = 0
     answer_by: float = 0.0
-
-    @property
-    def at(self) -> Queued:
-        """The agent and the shard."""
-        return self.agent, self.shard
 
 
 @dataclass
@@ -96,8 +85,8 @@ class TurnPuller:
     room: Callable[[str], int]
     take: Callable[[str, Delivery], bool]
     expires: float = PULL_EXPIRES
-    _sources: dict[Queued, _Source] = field(default_factory=dict["Queued", _Source])
-    _idle: dict[Queued, None] = field(default_factory=dict["Queued", None])
+    _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
+    _idle: dict[str, None] = field(default_factory=dict[str, None])
     _asked: int = 0
     _stopped: bool = False
 
@@ -126,48 +115,46 @@ class TurnPuller:
         self._asked += asked - source.asked
         source.state, source.asked = state, asked
         if state is not _Pull.NONE:
-            self._idle.pop(source.at, None)
-        elif source.at in self._sources:
-            self._idle[source.at] = None
+            self._idle.pop(source.agent, None)
+        elif source.agent in self._sources:
+            self._idle[source.agent] = None
 
-    async def add(self, key: str, team: str, agent: str, shard: int = 0) -> None:
-        """Start to pull the turns of an agent in a shard, which `room` and `take` know as `key`."""
+    async def add(self, key: str, team: str, agent: str) -> None:
+        """Start to pull the turns of an agent, which `room` and `take` know as `key`."""
         inbox = self.bus.client.new_inbox()
 
         async def arrived(message: Msg) -> None:
             await self._arrived(source, message)
 
         subscription = await self.bus.subscribe(f"{inbox}.*", arrived)
-        source = _Source(key, shard, consumer_name(team, agent), subscription, inbox)
-        self._sources[source.at] = source
+        source = _Source(key, consumer_name(team, agent), subscription, inbox)
+        self._sources[source.agent] = source
         self._set(source, _Pull.NONE)
         await self.refill()
 
-    def shards(self, key: str) -> frozenset[int]:
-        """The shards in which the turns of this agent are pulled."""
-        return frozenset(shard for shard in range(self.bus.shards) if (key, shard) in self._sources)
+    def __contains__(self, key: str) -> bool:
+        return key in self._sources
 
-    async def remove(self, key: str, shard: int | None = None) -> None:
-        """Stop pulling the turns of an agent, in all shards or in one; running turns go on."""
-        for at in [(key, each) for each in (self.shards(key) if shard is None else (shard,))]:
-            if (source := self._sources.pop(at, None)) is not None:
-                self._set(source, _Pull.NONE)
-                self._idle.pop(at, None)
-                await self.bus.unsubscribe(source.subscription)
+    async def remove(self, key: str) -> None:
+        """Stop pulling the turns of an agent; running turns go on."""
+        if (source := self._sources.pop(key, None)) is not None:
+            self._set(source, _Pull.NONE)
+            self._idle.pop(key, None)
+            await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
         """Stop pulling turns of all agents."""
         self._stopped = True
-        for key, _ in list(self._sources):
+        for key in list(self._sources):
             await self.remove(key)
 
     async def refill(self) -> None:
         """Pull turns for the free slots. Call this whenever a slot becomes free."""
         if self._stopped or not self.bus.connected:
             return
-        for at in list(self._idle):
-            if at in self._idle and (free := self.room(at[0]) - self._asked) > 0:
-                source = self._sources[at]
+        for key in list(self._idle):
+            if key in self._idle and (free := self.room(key) - self._asked) > 0:
+                source = self._sources[key]
                 await self._pull(source, min(max(1, source.queued), max(1, free // len(self._idle)), _MOST))
 
     async def _pull(self, source: _Source, asked: int) -> None:
@@ -176,13 +163,13 @@ class TurnPuller:
         source.number += 1
         source.answer_by = time.monotonic() + _LATE + (0.0 if asked else self.expires)
         await self.bus.send(
-            f"$JS.API.CONSUMER.MSG.NEXT.{name_in(TURN_QUEUE, source.shard)}.{source.consumer}",
+            f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
             _some(asked) if asked > 1 else _NO_WAIT if asked else self._wait,
             reply=f"{source.inbox}.{source.number}",
         )
 
     async def _arrived(self, source: _Source, message: Msg) -> None:
-        headers, known = dict(message.headers or {}), self._sources.get(source.at) is source
+        headers, known = dict(message.headers or {}), self._sources.get(source.agent) is source
         if (status := headers.get("Status")) is not None:
             # A status message is on the subject of its pull request; a turn is on its own subject.
             if known and status != "100" and message.subject.rpartition(".")[2] == str(source.number):

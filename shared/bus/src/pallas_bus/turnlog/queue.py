@@ -4,7 +4,7 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,6 @@ from pallas_bus.transport.traces import SYSTEM, trace_headers
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.shards import name_in, prefix_of, shard_of, stream_in, template_in
 from pallas_contracts.turns import TurnRequested
 
 ACK_WAIT = 10.0
@@ -33,20 +32,9 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
         Rejected: the request is larger than the broker accepts (`too_large`).
     """
     ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
-    subject = template_in(TURN_REQUESTED.template, request.shard).subject(**ids)
+    subject = TURN_REQUESTED.template.subject(**ids)
     headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
     return await bus.put(subject, request.model_dump_json().encode(), headers)
-
-
-async def forward(bus: Bus, delivery: "Delivery", shard: int) -> None:
-    """Put a delivered message, as it is, into the same queue of another shard.
-
-    Raises:
-        Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
-    """
-    subject = prefix_of(shard) + delivery.subject.split(".", 2)[2]
-    kept = {name: value for name, value in delivery.headers.items() if name == "Nats-Msg-Id"}
-    await bus.put(subject, delivery.data, trace_headers(kept))
 
 
 def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -> dict[str, str]:
@@ -54,7 +42,7 @@ def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -
     names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
     return SYSTEM | {
         **names,
-        "messaging.destination.name": name_in(TURN_QUEUE, request.shard),
+        "messaging.destination.name": TURN_QUEUE.name,
         "messaging.message.id": f"{TURN_REQUESTED.name}:{request.turn_id}",
         "messaging.consumer.group.name": consumer_name(request.team, request.agent),
     }
@@ -65,8 +53,8 @@ def consumer_name(team: str, agent: str) -> str:
     return f"{team}__{agent}"
 
 
-async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None, shard: int = 0) -> None:
-    """Create or update the durable consumer of an agent in the queue of a shard.
+async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None) -> None:
+    """Create or update the durable consumer of an agent.
 
     `max_concurrency` limits its running turns on all workers.
 
@@ -84,9 +72,9 @@ async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: i
         "max_deliver": -1,
         "max_ack_pending": max_concurrency or -1,
         "max_waiting": 512,
-        "filter_subject": template_in(TURN_REQUESTED.template, shard).filter(team=team, agent=agent),
+        "filter_subject": TURN_REQUESTED.template.filter(team=team, agent=agent),
     }
-    await make_consumer(bus, stream_in(TURN_QUEUE, shard), config)
+    await make_consumer(bus, TURN_QUEUE, config)
 
 
 async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dict[str, Any]:
@@ -95,21 +83,20 @@ async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dic
     return await bus.api(subject, {"stream_name": stream.name, "config": config})
 
 
-async def delete_consumer(bus: Bus, team: str, agent: str, shard: int = 0) -> None:
-    """Remove an agent's consumer in the queue of a shard.
+async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
+    """Remove an agent's consumer.
 
     Raises:
         Unavailable: there is none, or the broker does not answer.
     """
-    await bus.api(f"CONSUMER.DELETE.{name_in(TURN_QUEUE, shard)}.{consumer_name(team, agent)}", {})
+    await bus.api(f"CONSUMER.DELETE.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
 
 
-async def delete_consumers(bus: Bus, agents: Collection[tuple[str, str]], shards: Iterable[int]) -> None:
-    """Remove the consumers of these agents (team, agent) in the queues of these shards, where there are any."""
-    for shard in shards:
-        for team, agent in agents:
-            with suppress(Unavailable):  # an agent that never had a worker there has none
-                await delete_consumer(bus, team, agent, shard)
+async def delete_consumers(bus: Bus, agents: Collection[tuple[str, str]]) -> None:
+    """Remove the consumers of these agents (team, agent), where there are any."""
+    for team, agent in agents:
+        with suppress(Unavailable):  # an agent that never had a worker has none
+            await delete_consumer(bus, team, agent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,11 +117,6 @@ class Delivery:
     subject: str
     position: int
     stored_at: datetime
-
-    @property
-    def shard(self) -> int:
-        """The shard of the queue that it came from."""
-        return shard_of(self.subject)
 
     async def ack(self) -> None:
         """End the delivery: the turn is concluded, and its message is removed from the queue."""
@@ -173,23 +155,23 @@ class QueueState:
     running: int
 
 
-async def queue_state(bus: Bus, team: str, agent: str, shard: int = 0) -> QueueState:
-    """Read the state of an agent's queue in a shard.
+async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
+    """Read the state of an agent's queue.
 
     Raises:
         Unavailable: the agent has no consumer yet, or the broker does not answer.
     """
-    info = await bus.api(f"CONSUMER.INFO.{name_in(TURN_QUEUE, shard)}.{consumer_name(team, agent)}", {})
+    info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
     delivered = info["delivered"]
     return QueueState(info["num_pending"], delivered["consumer_seq"], delivered["stream_seq"], info["num_ack_pending"])
 
 
-async def turns_by_caller(bus: Bus, team: str, agent: str, shard: int = 0) -> dict[str, int]:
-    """How many turns each caller has in an agent's queue in a shard, waiting or running, by its principal's token.
+async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
+    """How many turns each caller has in an agent's queue, waiting or running, by its principal's token.
 
     Raises:
         Unavailable: the broker does not answer.
     """
-    subject = template_in(TURN_REQUESTED.template, shard).filter(team=team, agent=agent)
-    counts = await count_by_subject(bus, name_in(TURN_QUEUE, shard), subject)
+    subject = TURN_REQUESTED.template.filter(team=team, agent=agent)
+    counts = await count_by_subject(bus, TURN_QUEUE.name, subject)
     return {subject.rpartition(".")[2]: count for subject, count in counts.items()}

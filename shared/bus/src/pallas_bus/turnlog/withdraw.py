@@ -13,7 +13,7 @@ from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.content.objects import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
-from pallas_contracts.catalog import TURN_CLAIM
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnClaim, TurnOutcome, TurnRequested
@@ -47,7 +47,7 @@ async def withdraw_turn(
         writer = TurnWriter(bus, ref, lost or 1, fence, early_content=bool(lost))
         if await writer.conclude(outcome) and ended is not None:
             ended(outcome)
-        await bus.api(f"STREAM.MSG.DELETE.{ref.queue}", {"seq": position, "no_erase": True})
+        await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
         await drop(bus, ref)
     except PallasError as error:
         log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
@@ -61,7 +61,7 @@ async def first_cancel(bus: Bus, ref: TurnRef) -> int | None:
     Raises:
         Unavailable: the broker did not answer.
     """
-    async for record in read(bus, ref.log, ref.on(TURN_CLAIM.template), batch=1):
+    async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return record.seq if isinstance(first, CancelRequested) else None
     return None

@@ -27,7 +27,7 @@ from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content.claim_checks import heaviest, offload_entry, offload_result
 from pallas_bus.turnlog.content.objects import HEADERS
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_OUTCOME
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
     Answered,
@@ -310,7 +310,7 @@ class TurnWriter:
         found: set[int] = set()
         for contract in (TURN_EVENT, TURN_CONTENT):
             subject = self.ref.on(contract.template)
-            async for record in read(self.bus, self.ref.log, subject, timeout=self.bus.timeout):
+            async for record in read(self.bus, TURN_LOG.name, subject, timeout=self.bus.timeout):
                 batch = TurnEvents.model_validate_json(record.data)
                 if batch.attempt == self.attempt:
                     found.update(event.seq for event in batch.events)

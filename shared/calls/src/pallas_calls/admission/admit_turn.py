@@ -33,7 +33,7 @@ class AdmitTurn:
             return allowed
         if (no_room := self.store.check(team)) is not None:
             return no_room
-        if (full := await self.positions.full(team, agent, caller, limits.max_queued, request.shard)) is not None:
+        if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
             turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
             message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
             return Refusal("busy", message, full.retry_after_ms, limit=full.limit)

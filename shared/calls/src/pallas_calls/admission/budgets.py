@@ -79,7 +79,6 @@ class Budgets:
 
     def _add(self, entry: Spending, sign: int) -> None:
         caller = caller_token(entry.caller)
-        # In each shard in which a team was there is an entry of a caller at it.
         for kind, name in (("team", entry.team), ("caller", caller), (f"caller of {entry.team}", caller)):
             key = entry.day, kind, name
             total = self._sums.get(key, NO_SPENDING).plus(entry, sign)

@@ -12,7 +12,6 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import find_in_log, find_waiting
-from pallas_bus.turnlog.places import in_each_shard
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.keyed.join_turn import FIND_TIMEOUT, answer_found
@@ -35,22 +34,17 @@ async def cancel_key(
     """
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
-            refs = await in_each_shard(bus, TurnRef.of(request))
-            requests = [request.model_copy(update={"shard": ref.shard}) for ref in refs]
-            for ref, each in zip(refs, requests, strict=True):
-                found = await find_in_log(bus, ref)
-                if found is not None and found.ended:
-                    return await answer_found(feeds, each.model_copy(update={"digest": found.digest}), found)
+            found = await find_in_log(bus, TurnRef.of(request))
+            if found is not None and found.ended:
+                return await answer_found(feeds, request.model_copy(update={"digest": found.digest}), found)
             # What the order says besides is its own; the turn's request may say something else.
             asked = TurnAsked(tool=request.tool, principal=request.principal)
-            for ref in refs:
-                await request_cancel(bus, ref, _REASON, asked)
+            await request_cancel(bus, TurnRef.of(request), _REASON, asked)
     except (TimeoutError, Unavailable) as error:
         log.warning("cannot cancel the turn in time", extra={"turn": request.turn_id, "reason": str(error)})
         return not_confirmed(request)
     log.info("cancel requested", extra={"turn": request.turn_id, "why": _REASON})
-    for each in requests:
-        bus.spawn(_withdraw(bus, each, ended))
+    bus.spawn(_withdraw(bus, request, ended))
     return Refusal("cancelled", "The turn with this idempotency key is cancelled.", turn_id=request.turn_id)
 
 

@@ -26,8 +26,8 @@ class Followers:
     bus: Bus
     _followed: Counter[TurnRef] = field(default_factory=Counter[TurnRef])
     _contexts: dict[TurnRef, Context] = field(default_factory=dict[TurnRef, Context])
-    _answered: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    """The position of the last leave that was answered, by turn and shard."""
+    _answered: dict[TurnRef, int] = field(default_factory=dict[TurnRef, int])
+    """The position of the last leave that was answered, by turn."""
 
     @contextmanager
     def following(self, ref: TurnRef) -> Generator[None]:
@@ -40,8 +40,7 @@ class Followers:
             self._followed[ref] -= 1
             if not self._followed[ref]:
                 del self._followed[ref], self._contexts[ref]
-                for shard in range(self.bus.shards):
-                    self._answered.pop((ref.turn_id, shard), None)
+                self._answered.pop(ref, None)
 
     def followed(self) -> list[TurnRef]:
         """The turns that are followed here now."""
@@ -49,9 +48,8 @@ class Followers:
 
     def left(self, ref: TurnRef, position: int) -> None:
         """A caller has left a turn, here or at another gateway. May be called more than once for one leave."""
-        at = ref.turn_id, ref.shard
-        if ref in self._followed and position > self._answered.get(at, 0):
-            self._answered[at] = position
+        if ref in self._followed and position > self._answered.get(ref, 0):
+            self._answered[ref] = position
             self.announce(ref, self._contexts[ref].copy())
 
     def announce(self, ref: TurnRef, context: Context | None = None) -> None:

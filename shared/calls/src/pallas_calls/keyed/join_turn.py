@@ -8,7 +8,7 @@ import logging
 from dataclasses import replace
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim_state, whereabouts
+from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.lookup import TurnFound, find_turn
 from pallas_bus.turnlog.ref import TurnRef
@@ -24,27 +24,17 @@ FIND_TIMEOUT = 3.0
 
 _POLL_SECONDS = 0.05
 
-KEY_REUSED = Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
-
-
-class KeyReused(Exception):
-    """The turn that is followed was made by another call, with the same idempotency key and other arguments."""
-
 
 async def join_turn(
     bus: Bus, feeds: TurnFeeds, request: TurnRequested, position: int = 0, *, text: bool = False
 ) -> Submitted | Refusal | None:
     """Follow the turn that `request` would make, from its beginning; None when there is none yet.
 
-    `position` is its position in the queue's stream, 0 when that is not known. One that was in the queue and is not in
-    this shard any more is followed where it has moved. `text`: the caller wants models' text.
+    `position` is its position in the queue's stream, 0 when that is not known. `text`: the caller wants models' text.
     """
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
             found = await find_turn(bus, request, position)
-            if found is None and position:
-                request = request.model_copy(update={"shard": (await whereabouts(bus, TurnRef.of(request))).shard})
-                found = await find_turn(bus, request)
             return await answer_found(feeds, request, found, text=text) if found is not None else None
     except (TimeoutError, Unavailable) as error:
         log.warning("cannot find the turn in time", extra={"turn": request.turn_id, "reason": str(error)})
@@ -56,7 +46,7 @@ async def answer_found(
 ) -> Submitted | Refusal:
     """Follow a turn that was found, or say why it cannot be followed."""
     if found.digest is not None and found.digest != request.digest:
-        return KEY_REUSED
+        return Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
     if found.cancelled is not None and not found.ended:
         # It can end in no other way, and has no outcome when it was cancelled before it was in its queue.
         return Refusal("cancelled", _why_cancelled(found.cancelled), turn_id=request.turn_id)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.claims import whereabouts
 from pallas_bus.turnlog.followers import cancel_if_alone, publish_left
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
@@ -28,7 +27,7 @@ async def leave_turn(
     """Publish that a caller has left, wait for `grace` seconds, and cancel the turn if nobody follows it then.
 
     `position` is the turn's position in the queue's stream, 0 when it is not known. `ended(outcome)` is called when the
-    turn ends here. A turn that has moved is left in the shard where it is.
+    turn ends here.
     """
     facts = {"turn": request.turn_id}
 
@@ -40,9 +39,7 @@ async def leave_turn(
         return await cancel_if_alone(bus, request, left, f"all callers left and none came back within {grace:g} s")
 
     try:
-        ref = await retry_while_unavailable(lambda: whereabouts(bus, TurnRef.of(request)), "find the turn", facts=facts)
-        if ref.shard != request.shard:
-            request, position = request.model_copy(update={"shard": ref.shard}), 0
+        ref = TurnRef.of(request)
         left = await retry_while_unavailable(lambda: publish_left(bus, ref), "publish that a caller left", facts=facts)
         if await retry_while_unavailable(cancel_after_grace, "cancel the turn", deadline=None, pause=0.0, facts=facts):
             log.info("cancelled: all callers left", extra={**facts, "grace": grace})

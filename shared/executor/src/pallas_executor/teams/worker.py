@@ -8,7 +8,7 @@ from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.sealed import seal_key
-from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, SHARDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.teams.host_teams import HostTeams
 from pallas_executor.teams.hosted_team import HostedTeam
@@ -40,7 +40,7 @@ async def work_for_teams(
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
         process.uses(bus),
     ):
-        used = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, *((SHARDS,) if bus.shards > 1 else ()))
+        used = (AGENTS, WORKERS, HOLDS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
         await declare(bus, *used, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         watching = Watching(settings.trace_content, prices, metrics.models)
@@ -67,7 +67,7 @@ async def work_for_teams(
                 process.vital(bus.spawn(executor.send_presence(troubles))),
             ]
             try:
-                async with _watch_log(bus, hosting, executor) as leaders:
+                async with _watch_log(bus, hosting) as leaders:
                     process.probes.checks[STORED] = leaders.missing
                     yield executor
             finally:
@@ -77,7 +77,7 @@ async def work_for_teams(
                 await hosting.close()
 
 
-def _watch_log(bus: Bus, hosting: HostTeams, executor: Executor) -> AbstractAsyncContextManager[Leaders]:
-    """Keep asking for the leaders of the logs, in the name of the first team; without a team nothing is written."""
+def _watch_log(bus: Bus, hosting: HostTeams) -> AbstractAsyncContextManager[Leaders]:
+    """Keep asking for the leader of the log, in the name of the first team; without a team nothing is written."""
     team = next(iter(hosting.hosted), None)
-    return watch_leaders(bus, *(() if team is None else (TURN_LOG,)), team=team, needed=executor.shards)
+    return watch_leaders(bus, *(() if team is None else (TURN_LOG,)), team=team)

@@ -1,6 +1,6 @@
 """Removes early content, which was written before its turn ended, when its time is over.
 
-All gateways share one durable consumer of the outcomes in each shard, and each polls it once a second. An outcome
+All gateways share one durable consumer of the outcomes, and each polls it once a second. An outcome
 without `content_until` is acked. If `content_until` has passed, the turn's content is removed, and then the outcome is
 acked. Any other outcome is nak'ed with the delay that is left. So the broker alone keeps the list of what is due: a
 gateway needs no memory for it, any gateway can continue, and content that is kept for days delays no other. Each
@@ -26,7 +26,6 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.shards import name_in, shard_of, stream_in, template_in
 from pallas_contracts.turns import TurnOutcome
 
 log = logging.getLogger(__name__)
@@ -60,19 +59,13 @@ _CONFIG = {
 
 async def expire_content(bus: Bus, *, every: float = POLL_SECONDS) -> None:
     """Remove the content that is due, every `every` seconds, for ever. The next poll is the retry of a failed one."""
-    async with asyncio.TaskGroup() as shards:
-        for shard in range(bus.shards):
-            shards.create_task(_expire_content(bus, shard, every))
-
-
-async def _expire_content(bus: Bus, shard: int, every: float) -> None:
     declared, outcomes = False, tuple[Msg]()
     while True:
         try:
             if not declared:
-                await _declare(bus, shard)
+                await _declare(bus)
                 declared = True
-            outcomes = await _take(bus, name_in(TURN_LOG, shard))
+            outcomes = await _take(bus)
             await _settle(bus, outcomes)
         except PallasError as error:
             bus.rarely.warn(log, "content cannot be removed yet", reason=error.message)
@@ -81,9 +74,8 @@ async def _expire_content(bus: Bus, shard: int, every: float) -> None:
             await asyncio.sleep(every)
 
 
-async def _declare(bus: Bus, shard: int) -> None:
-    outcomes = template_in(TURN_OUTCOME.template, shard).filter()
-    await make_consumer(bus, stream_in(TURN_LOG, shard), _CONFIG | {"filter_subject": outcomes})
+async def _declare(bus: Bus) -> None:
+    await make_consumer(bus, TURN_LOG, _CONFIG | {"filter_subject": TURN_OUTCOME.template.filter()})
 
 
 async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
@@ -100,8 +92,7 @@ async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
         elif (rest := (outcome.content_until - utc_now()).total_seconds()) > 0:
             await bus.send(message.reply, f'-NAK {{"delay": {int(rest * NANOSECONDS)}}}'.encode())
         else:
-            ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id, shard_of(message.subject))
-            due.append((message, ref))
+            due.append((message, TurnRef(outcome.team, outcome.agent, outcome.turn_id)))
     for some in batched(due, _AT_ONCE, strict=False):
         await asyncio.gather(*(_remove(bus, message, ref) for message, ref in some))
 
@@ -121,8 +112,8 @@ def _outcome(message: Msg) -> TurnOutcome | None:
         return None
 
 
-async def _take(bus: Bus, log_name: str) -> Sequence[Msg]:
-    """The outcomes that the consumer of a log has now, at most `BATCH`.
+async def _take(bus: Bus) -> Sequence[Msg]:
+    """The outcomes that the consumer has now, at most `BATCH`.
 
     Raises:
         Unavailable: there is no consumer, or the broker does not answer.
@@ -143,7 +134,7 @@ async def _take(bus: Bus, log_name: str) -> Sequence[Msg]:
     subscription = await bus.subscribe(inbox, arrived)
     try:
         body = json.dumps({"batch": BATCH, "no_wait": True}).encode()
-        await bus.send(f"$JS.API.CONSUMER.MSG.NEXT.{log_name}.{CONSUMER}", body, reply=inbox)
+        await bus.send(f"$JS.API.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONSUMER}", body, reply=inbox)
         async with asyncio.timeout(_ANSWER_SECONDS):
             await done
     except TimeoutError as error:

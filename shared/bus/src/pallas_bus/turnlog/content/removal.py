@@ -9,7 +9,7 @@ from pallas_bus.turnlog.content.objects import drop, objects_of
 from pallas_bus.turnlog.content.sealed import sealed_of
 from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import KEPT_FAILED, KEPT_REQUEST, TURN_CONTENT, TURN_OBJECTS
+from pallas_contracts.catalog import KEPT_FAILED, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.errors import PallasError
 
 _NO_MESSAGE = 10043
@@ -25,7 +25,7 @@ async def remove_content(bus: Bus, ref: TurnRef) -> None:
         Unavailable: the broker does not answer; the call may be repeated.
     """
     for contract in (TURN_CONTENT, KEPT_REQUEST):
-        await bus.api(f"STREAM.PURGE.{ref.log}", {"filter": ref.on(contract.template)})
+        await bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": ref.on(contract.template)})
     await drop(bus, ref)
 
 
@@ -54,7 +54,7 @@ async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
     """
     messages = 0
     for contract in (TURN_CONTENT, KEPT_REQUEST):
-        messages += await _erase(bus, ref.log, ref.on(contract.template))
+        messages += await _erase(bus, TURN_LOG.name, ref.on(contract.template))
     parts = await _erase(bus, TURN_OBJECTS.name, objects_of(ref)) + await _erase(bus, KEPT_FAILED.name, sealed_of(ref))
     return Erased(messages, parts, await forget_original(bus, ref.turn_id))
 

@@ -57,18 +57,20 @@ def measure(folder: Path, load: Load, rounds: int, seconds: float, report: Calla
     report(f"starting Pallas and fast-agent {version}")
     with _subjects(folder / "fast-agent", load, python) as (found, hosting):
         figures = measure_subjects(found, CONCURRENCIES, min(_ROUNDS, rounds), seconds, report)
-        report("making an agent with three servers, and starting from zero")
+        report("making an agent with three servers, and starting from zero and with 20 cards")
         starts = {"builds": fastagent_start.builds(python, hosting.team), "from_zero": hosting.from_zero()}
+        starts["cards"] = fastagent_start.ready(hosting.start_cards)
     return {"version": version, "subjects": figures, "starts": starts}
 
 
 @dataclass(frozen=True, slots=True)
 class _Hosting:
-    """The worker that hosts a team, how it is started, and a call of its agent with a tool."""
+    """The worker of a team, how it and one of a folder of cards are started, and a call of its agent with a tool."""
 
     team: Path
     process: Process
     start: Callable[[], AbstractContextManager[Process]]
+    start_cards: Callable[[], AbstractContextManager[Process]]
     call: Call
 
     def from_zero(self) -> list[float]:
@@ -102,6 +104,7 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[tuple[list[Su
         env = {"PALLAS_NATS_URL": url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(_team(folder, config))}
         env |= {"PALLAS_SLOTS": "64"}
         start = partial(running, "fast-agent-worker", folder, "fast_agent_worker", env=env, python=python)
+        cards = partial(start, env=env | {"PALLAS_TEAMS": str(_cards(folder, config))})
         hosting = enter(start()).wait_for("readyz")
         hosted = replace(ours, path="/teams/hosted/mcp/stepper")
         calls: dict[str, tuple[Call, tuple[Measured, ...]]] = {
@@ -120,7 +123,7 @@ def _subjects(folder: Path, load: Load, python: Path) -> Generator[tuple[list[Su
             stack.until_right(load, call)
         load.run(in_sessions, max(CONCURRENCIES), 0.0)  # opens the sessions
         found = [Subject(name, measuring(call), processes) for name, (call, processes) in calls.items()]
-        yield found, _Hosting(folder / "hosted", hosting, start, hosted)
+        yield found, _Hosting(folder / "hosted", hosting, start, cards, hosted)
 
 
 _QUIET = {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_SHOW_SERVER_BANNER": "false"}
@@ -141,6 +144,17 @@ def _team(folder: Path, config: Path) -> Path:
     (team / "agents.yaml").write_text(json.dumps({"agents": agents}), "utf-8")
     (team / "steps.py").write_text(_MODULE, "utf-8")
     (team / "three.py").write_text(_THREE, "utf-8")
+    return team
+
+
+def _cards(folder: Path, config: Path) -> Path:
+    """A folder of 20 cards that use a server, and the configuration of the others."""
+    team = folder / "cards"
+    (team / "agent-cards").mkdir(parents=True)
+    shutil.copy(config, team)
+    for number in range(20):
+        card = f"---\nname: card-{number}\nservers: [counter]\n---\nYou answer.\n"
+        (team / "agent-cards" / f"card-{number}.md").write_text(card, "utf-8")
     return team
 
 

@@ -44,6 +44,18 @@ async def _from_zero(call: Call, start: Callable[[], AbstractContextManager[Proc
     return took
 
 
+def ready(start: Callable[[], AbstractContextManager[Process]]) -> list[float]:
+    """Seconds from the start of a worker until it is ready: its agents are made and published."""
+    return [_ready(start) for _ in range(_STARTS)]
+
+
+def _ready(start: Callable[[], AbstractContextManager[Process]]) -> float:
+    began = time.perf_counter()
+    with start() as process:
+        process.wait_for("readyz")
+        return time.perf_counter() - began
+
+
 def section(found: dict[str, Any]) -> str:
     """The table."""
     rows = [
@@ -53,5 +65,6 @@ def section(found: dict[str, Any]) -> str:
             "an agent without a worker is called, a worker is started -> its answer",
             f"{median(found['from_zero']):.1f} s",
         ),
+        ("a worker with a folder of 20 cards is started -> it is ready", f"{median(found['cards']):.1f} s"),
     ]
     return table(("before an agent works", "median"), rows)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,17 +56,20 @@ def check(folders: Sequence[Path]) -> TeamCheck:
         return TeamCheck(faults=error.faults)
 
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is known of a folder. `agents` has a few words on each; `notes` are sentences about its settings."""
+    """What is known of a folder. `agents` has a few words on each; `notes` are sentences about its settings.
+
+    `variables` are those that its files name: "set", "not set", or "default" where there is one to use.
+    """
 
     team: str = ""
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
-    variables: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: Sequence[str] = ()
     faults: "Sequence[Fault]" = ()
 
@@ -82,7 +85,7 @@ class Explained:
         for name, words in self.agents.items():
             lines.append(f"  {name}: " + ", ".join(f"{word} {value}" for word, value in words.items() if value))
         lines += [f"  server {name}: {transport}" for name, transport in self.servers.items()]
-        lines += [f"  variable {name}: {'set' if known else 'not set'}" for name, known in self.variables.items()]
+        lines += [f"  variable {name}: {state}" for name, state in self.variables.items()]
         return [*lines, *(f"  {note}" for note in self.notes)]
 
 
@@ -100,42 +103,40 @@ def explain_folder(folder: Path) -> Explained:
         team=team.name,
         agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
-        variables={name: name in os.environ for name in _variables(folder)},
-        notes=[
-            *settings.notes,
-            *map(str, (*team.left_out, *team.warnings)),
-            *_missing(team, agents, settings.settings),
-        ],
+        variables=_variables(folder),
+        notes=[*settings.notes, *map(str, (*team.left_out, *team.warnings))],
     )
 
 
 def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]) -> dict[str, Any]:
-    from pallas_teams.fast_agent.project import declared
+    from pallas_teams.fast_agent.declared import declared
 
     folder, source = team.folder.absolute(), agent.card or agent.module
-    words: dict[str, Any] = {"kind": agent.kind}
-    words["from"] = str(source.relative_to(folder)) if isinstance(source, Path) else source
-    names = [name for name in (agent.member, agent.name) if name]
-    found = declared(folder, agent.module, agent.card, names) if agent.kind == "fast-agent" else None
-    if found and agent.module and agent.member not in (None, found.name):
-        found = None
-    said = {"type": found.type, "model": found.model, "servers": found.servers, "calls": found.members} if found else {}
-    words["type"] = said.get("type")
+    found = declared(folder, agent, os.environ) if agent.kind == "fast-agent" else None
     default = str(agent.model) if agent.model else settings.get("default_model")
-    words["model"] = said.get("model") or agent.wanted_model or default
-    words["servers"] = ", ".join(said.get("servers") or agent.servers)
-    words["calls"] = ", ".join(dict.fromkeys(said.get("calls") or agent.depends_on))
-    words["port"] = agent.port
-    return words
+    return {
+        "kind": agent.kind,
+        "from": str(source.relative_to(folder)) if isinstance(source, Path) else source,
+        "type": found and found.type,
+        "model": (found and found.model) or agent.wanted_model or default,
+        "servers": ", ".join(found.servers if found and found.servers else agent.servers),
+        "calls": ", ".join(dict.fromkeys(found.members if found and found.members else agent.depends_on)),
+        "port": agent.port,
+    }
 
 
-def _variables(folder: Path) -> list[str]:
+def _variables(folder: Path) -> dict[str, str]:
     """The environment variables that its files name, also those where fast-agent keeps its own."""
     from pallas_teams.fast_agent.project import sources_in
 
     paths = (path for path in sources_in(folder) if path.suffix != ".py")
-    found = (_VARIABLE.findall(path.read_text("utf-8", "replace")) for path in sorted(paths))
-    return list(dict.fromkeys(name for names in found for name in names))
+    texts = (path.read_text("utf-8", "replace") for path in sorted(paths))
+    defaults: dict[str, bool] = {}
+    for name, default in (found for text in texts for found in _VARIABLE.findall(text)):
+        defaults[name] = defaults.get(name, True) and bool(default)
+    return {
+        name: "set" if name in os.environ else "default" if default else "not set" for name, default in defaults.items()
+    }
 
 
 def _settings(team: "TeamFolder") -> "Translated":
@@ -145,22 +146,3 @@ def _settings(team: "TeamFolder") -> "Translated":
     if all(agent.kind != "fast-agent" for agent in team.agents.values()):
         return Translated({})
     return settings_of(team.folder, os.environ)
-
-
-def _missing(team: "TeamFolder", agents: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]) -> Iterator[str]:
-    """Names in the sources of fast-agent agents that nothing has. What a module computes is not known here."""
-    from pallas_teams.shape import suggestion
-
-    mcp: Mapping[str, Mapping[str, Any]] = settings.get("mcp") or {}
-    known: set[str] = {*team.servers, *(mcp.get("servers") or {})}
-    for name, words in agents.items():
-        if words["kind"] != "fast-agent":
-            continue
-        for server in filter(None, words["servers"].split(", ")):
-            if server not in known:
-                yield f"{name}: server {server!r} is not in mcp.servers{suggestion(server, known)}"
-        if words["type"] in (None, "agent") and not words["model"]:
-            yield f"{name}: has no model; set default_model, or a model in its source or in agents.yaml"
-        member = team.agents[name].member
-        if member is not None and words["type"] is None:
-            yield f"{name}: no agent {member!r} is found in its source"

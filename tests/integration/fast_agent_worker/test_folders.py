@@ -26,6 +26,14 @@ fast = FastAgent("t")
 @fast.agent({name}instruction="You keep what {what} says. {{{{env}}}}", servers=["files"])
 async def main(): ...
 """
+LOOPS = """
+from fast_agent import FastAgent, RequestParams
+fast = FastAgent("t")
+
+@fast.agent("long", model="generic.loops", servers=["files"])
+@fast.agent("short", model="generic.loops", servers=["files"], request_params=RequestParams(max_iterations=2))
+async def main(): ...
+"""
 CARD = "---\nname: {name}\nservers: [files]\n{more}---\nYou keep files.\n"
 SERVER = """
 import sys
@@ -65,7 +73,12 @@ FOLDERS: dict[str, dict[str, str]] = {
         "server.py": SERVER,
         "fast-agent.yaml": "",
     },
-    "files": {"agent.py": PROGRAM.format(name="", what="a person"), "server.py": SERVER, "fast-agent.yaml": ""},
+    "files": {
+        "agent.py": PROGRAM.format(name="", what="a person"),
+        "loops.py": LOOPS,
+        "server.py": SERVER,
+        "fast-agent.yaml": "",
+    },
 }
 CALLS = [
     ("nested/app", "default", "src/agent.py", "default"),
@@ -74,6 +87,8 @@ CALLS = [
     ("twins", "one-worker", "one.py", "worker"),
     ("twins", "two-worker", "two.py", "worker"),
     ("files", "default", "agent.py", "default"),
+    ("files", "long", "loops.py", "long"),
+    ("files", "short", "loops.py", "short"),
 ]
 """Folder, the agent's name here, and its file and name there."""
 MESSAGE = "Keep this."

@@ -54,7 +54,7 @@ llm_retries: 3
 mcp:
   servers:
     away: {{url: "http://127.0.0.1:9/mcp"}}
-    ends: {{command: "{PYTHON}", args: ["-c", "import sys; sys.exit('the licence is missing')"]}}
+    ends: {{command: "{PYTHON}", args: ["-c", "import sys; sys.exit('loading\\\\nno licence')"]}}
 """
 AGENTS = """
 agents:
@@ -130,7 +130,8 @@ async def test_what_works_is_hosted_beside_what_does_not(stage: Stage) -> None:
     ],
 )
 async def test_an_agent_that_cannot_be_made_is_told_with_the_reason(stage: Stage, agent: str, why: str) -> None:
-    answer = await stage.call(agent, "hello")
+    async with stage.client(agent) as client:
+        answer = await call_with(client, agent, {"city": "Köln"})
     assert answer.error["code"] == "agent_failed"
     assert why in stage.worker.log.read_text("utf-8")
 
@@ -141,24 +142,26 @@ async def test_the_model_is_published_without_its_provider(stage: Stage, bus: Co
     assert model == "some-vl"
 
 
-async def test_a_server_that_ends_says_why_in_its_last_words(stage: Stage) -> None:
-    async def told() -> bool:
-        return "it ended before it had answered (the licence is missing)" in stage.worker.log.read_text("utf-8")
-
-    await until(told)
-
-
-async def test_a_server_that_only_fast_agent_knows_of_is_reported_while_it_is_away(
-    stage: Stage, bus: Connecting
+@pytest.mark.parametrize(
+    ("agent", "why"),
+    [
+        ("cut-off", "server away: cannot be reached: cannot connect"),
+        ("ends", "server ends: cannot be reached: it ended before it had answered (loading | no licence)"),
+    ],
+)
+async def test_a_server_that_only_fast_agent_knows_of_is_reported_with_its_last_words_while_it_is_away(
+    stage: Stage, bus: Connecting, agent: str, why: str
 ) -> None:
     connection = await bus("health-monitor")
 
     async def reported() -> bool:
         [presence] = (await kv.snapshot(connection, WORKERS)).values()
-        trouble = presence.troubles.get("odd.cut-off")
-        return trouble is not None and trouble.reason == "server away: cannot be reached: cannot connect"
+        trouble = presence.troubles.get(f"odd.{agent}")
+        return trouble is not None and trouble.reason == why
 
     await until(reported)
+    if agent == "ends":
+        assert '"stderr": ["loading", "no licence"]' in stage.worker.log.read_text("utf-8")
 
 
 async def test_an_image_is_seen_by_the_agent_that_sees_and_refused_by_the_one_that_does_not(

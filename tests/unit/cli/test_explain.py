@@ -37,22 +37,31 @@ def test_an_agent_has_the_model_of_its_source_else_that_of_the_settings(folder: 
 
 
 def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path) -> None:
-    notes = explain_folder(folder).notes
-    assert "helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?" in notes
-    assert "other: no agent 'othr' is found in its source" in notes
+    wanted = [
+        f"{folder}/team.py:6:2: agents.helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?",
+        f"{folder}/team.py: agents.other: no agent 'othr' is found in its source",
+    ]
+    assert set(wanted) <= {*explain_folder(folder).notes}
+    assert check([folder]).as_lines()[1:] == [f"{each} (a warning)" for each in wanted]
+    module = MODULE.replace('"Team"', '"Team", config_path="other.yaml"')
+    (folder / "team.py").write_text(module, "utf-8")
+    assert [str(each) for each in check([folder]).warnings] == wanted[1:]
 
 
 def test_an_agent_without_a_model_is_said(folder: Path) -> None:
     (folder / "fastagent.config.yaml").write_text(CONFIG.replace("default_model: sonnet", ""), "utf-8")
     notes = explain_folder(folder).notes
-    assert "harper: has no model; set default_model, or a model in its source or in agents.yaml" in notes
+    said = "agents.harper: has no model; set default_model, or a model in its source or in agents.yaml"
+    assert f"{folder}/team.py:5:2: {said}" in notes
 
 
 def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TEAM_JWT", raising=False)
+    (folder / "more.yaml").write_text("a: '${WITH_ONE:default}${TEAM_JWT:-x}${PATH}'", "utf-8")
     found = explain_folder(folder)
+    assert found.variables == {"TEAM_JWT": "not set", "WITH_ONE": "default", "PATH": "set"}
     assert "auto_sampling is read as mcp.client.auto_sampling" in found.notes
     assert "  variable TEAM_JWT: not set" in found.as_lines()
 
@@ -61,7 +70,8 @@ def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(
     folder = tmp_path / "team"
     folder.mkdir()
     (folder / "team.py").write_text(MODULE, "utf-8")
-    (folder / "fast-agent.yaml").write_text("default_model: sonnet\ndefault_model: haiku\n", "utf-8")
+    servers = "mcp: {servers: {argos: {}, argoss: {}}}\n"
+    (folder / "fast-agent.yaml").write_text(f"default_model: sonnet\ndefault_model: haiku\n{servers}", "utf-8")
     assert check([folder]).valid
     assert check([folder]).as_lines()[-1].endswith("fast-agent.yaml:2:1: " + TWICE + " (a warning)")
     (folder / "bad.py").write_text("from fast_agent import FastAgent\n)", "utf-8")

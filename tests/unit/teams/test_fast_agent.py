@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
-from pallas_teams import HttpServer, StdioServer, TeamFaults, load_team, load_teams, reveal
+from pallas_teams import HttpServer, StdioServer, TeamFaults, load_each, load_team, load_teams, reveal
 from pallas_teams.fast_agent.own_agents import agent_at
 from pallas_teams.fast_agent.translate import FORCED, expanded, force, settings_of, translate
 
@@ -178,6 +178,7 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),
+        ({"agent-cards___a__md": CARD, "agent-cards___b__md": CARD}, 2, "the card agent-cards/a.md has the same name"),
     ],
 )
 def test_a_bad_part_is_left_out_and_told_with_its_line(
@@ -189,12 +190,57 @@ def test_a_bad_part_is_left_out_and_told_with_its_line(
 
 
 def test_a_key_that_is_given_twice_is_a_warning_in_fast_agents_files_and_a_fault_in_agents_yaml(tmp_path: Path) -> None:
-    twice = {"agent-cards___clerk__md": "---\nname: a\nname: clerk\n---\n", "fast-agent__yaml": "a: 1\na: 2\n"}
+    twice = {"agent-cards___clerk__md": "---\nname: a\nname: clerk\n---\n"}
+    twice["fast-agent__yaml"] = "default_model: a\ndefault_model: b\n"
     team = load(project(tmp_path / "team", **twice))
     assert list(team.agents) == ["clerk"]
     assert {(Path(it.file).name, it.line) for it in team.warnings} == {("clerk.md", 3), ("fast-agent.yaml", 2)}
     agents = "agents: {a: {card: agent-cards/clerk.md}}\nname: one\nname: two\n"
     assert "is given twice" in only_fault(project(tmp_path / "team", agents__yaml=agents)).message
+
+
+def test_merge_keys_are_followed_in_fast_agents_files(tmp_path: Path) -> None:
+    settings = """
+    one: &one {command: a, env: {A: "1"}}
+    two: &two {command: b, cwd: "."}
+    mcp: {servers: {s: {env: {B: "2"}, <<: [*one, *two]}}}
+    """
+    folder = project(tmp_path / "team", agent__py=UNNAMED, **{"fast-agent__yaml": settings})
+    server = load(folder).servers["s"]
+    assert isinstance(server, StdioServer)
+    assert (reveal({"c": server.command}), reveal(server.env), server.cwd) == ({"c": "a"}, {"B": "2"}, folder)
+    assert settings_of(folder, {}).settings["mcp"]["servers"]["s"]["cwd"] == "."
+    (folder / "fast-agent.yaml").write_text("generic:\n  <<: 3\n", "utf-8")
+    assert "must be a mapping, or a list of mappings" in only_fault(folder).message
+
+
+def test_variables_of_cards_have_the_rules_of_fast_agent_and_programs_have_none(tmp_path: Path) -> None:
+    card = "---\nname: ${NAME:clerk}\ndescription: ${NOT_SET}\n---\n"
+    module = UNNAMED.replace("instruction=", "description='costs ${5}', instruction=")
+    team = load(project(tmp_path / "team", agent__py=module, **{"agent-cards___a__md": card}))
+    assert {name: agent.description for name, agent in team.agents.items()} == {
+        "default": "costs ${5}",
+        "clerk": "${NOT_SET}",
+    }
+
+
+def test_links_out_of_a_folder_are_followed_but_not_to_the_secrets_of_another_team(tmp_path: Path) -> None:
+    files = {"agent__py": UNNAMED, "x___clerk__md": CARD, "fastagent__secrets__yaml": "generic: {api_key: k}\n"}
+    other = project(tmp_path / "other", **files)
+    folder = project(tmp_path / "team", **{"agent-cards___own__md": CARD.replace("clerk", "own")})
+    (folder / "linked.py").symlink_to(other / "agent.py")
+    (folder / "agent-cards" / "linked.md").symlink_to("../../other/x/clerk.md")
+    (folder / "gone.py").symlink_to(other / "gone.py")
+    (folder / "round").symlink_to(folder)
+    assert set(load(folder).agents) == {"default", "own", "clerk"}
+    (folder / "fastagent.secrets.yaml").symlink_to(other / "fastagent.secrets.yaml")
+    load(folder)
+    with pytest.raises(TeamFaults) as refused:
+        load_teams([other, folder], {})
+    [fault] = refused.value.faults
+    assert (Path(fault.file).name, "the folder of another team" in fault.message) == ("fastagent.secrets.yaml", True)
+    teams, faults = load_each([other, folder], {})
+    assert (list(teams), list(faults)) == ([other], [folder])
 
 
 @given(st.data())

@@ -1,5 +1,6 @@
 """A team folder is unread until its present content has been read."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,27 @@ def test_each_file_of_a_folder_that_does_not_work_may_be_the_remedy(folders: tup
     assert changes.unread() == []
     (one / "helper.py").write_text("x = 1")
     assert changes.unread() == [one]
+
+
+def test_a_module_that_appears_may_be_the_remedy_of_an_agent_and_what_tools_write_is_not(
+    folders: tuple[Path, Path],
+) -> None:
+    [one, *_] = folders
+    (one / "tool.py").write_text("as it was")
+    changes = FolderChanges([one])
+    with changes.reading(one):
+        with suppress(FileNotFoundError):
+            (one / "wanted.json").read_text()
+        changes.doubt(one, partial=True)
+    assert changes.unread() == []
+    (one / "notes.txt").write_text("other")
+    (one / "tool.py").write_text("other")
+    assert changes.unread() == []
+    for name in ("lib/helper.py", "wanted.json"):
+        (one / name).parent.mkdir(exist_ok=True)
+        (one / name).write_text("")
+        assert changes.unread() == [one], name
+        (one / name).unlink()
 
 
 def test_a_large_file_counts_without_being_read(folders: tuple[Path, Path]) -> None:

@@ -1,7 +1,7 @@
 """`pallas agents`: check team folders; list, show and retire agents of the running platform."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.queue import delete_consumers
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_cli.agents import TeamCheck, check, explain_folder
+from pallas_cli.agents import check, explain_folder
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_agent, complete_team
 from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
@@ -42,11 +42,10 @@ def validate(
     They are checked as if one worker hosts them. Exit code 1 if there is a fault.
     """
     result = check(folders)
-    if run and result.valid:
+    if run and result.teams:
         from pallas_cli.processes.fast_agent import run_faults
 
-        faults = tuple(run_faults(result.teams))
-        result = TeamCheck(faults=faults) if faults else result
+        result = replace(result, faults=tuple(run_faults(result.teams)))
     print_answer(result.as_json(), "\n".join(result.as_lines()), as_json=as_json)
     raise typer.Exit(0 if result.valid else 1)
 

@@ -82,7 +82,10 @@ def run_faults(teams: "Sequence[TeamFolder]") -> "Iterator[Fault]":
     for team in teams:
         if any(agent.kind == "fast-agent" for agent in team.agents.values()):
             for agent, reason in _failed_agents(team.folder).items():
-                yield Fault(str(team.folder), 0, 0, f"agents.{agent}", reason)
+                known = team.agents.get(agent)
+                source = (known.card or known.module) if known else None
+                file = source if isinstance(source, Path) else team.folder
+                yield Fault(str(file), 0, 0, f"agents.{agent}", reason)
 
 
 def _failed_agents(folder: Path) -> Mapping[str, str]:

@@ -206,6 +206,9 @@ class _Host:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
         self.failed[agent.name] = reason
         try:
-            self.unstarted.append(define_with_model(self.folder, agent))
+            definition = define_with_model(self.folder, agent)
+            # Its arguments may be others: whoever calls it is told why it is not there, and not that they do not fit.
+            tools = tuple(tool.model_copy(update={"checks_arguments": True}) for tool in definition.tools)
+            self.unstarted.append(definition.model_copy(update={"tools": tools}))
         except ValidationError:
             self.unstarted.append(unusable(self.folder.name, agent.name, reason))

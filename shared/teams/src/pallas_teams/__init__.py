@@ -5,6 +5,7 @@ from pallas_teams.digest import folder_digest, folder_files
 from pallas_teams.faults import Fault, TeamFaults
 from pallas_teams.loader import SECRETS_FILE, load_each, load_team, load_teams
 from pallas_teams.model import (
+    UNBOUNDED,
     AgentConfig,
     HttpServer,
     ModelCapabilities,
@@ -18,6 +19,7 @@ from pallas_teams.model import (
 
 __all__ = [
     "SECRETS_FILE",
+    "UNBOUNDED",
     "AgentConfig",
     "Fault",
     "FolderChanges",

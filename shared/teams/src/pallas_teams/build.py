@@ -8,9 +8,10 @@ from pydantic import SecretStr
 from pallas_contracts.agents import Allow, Icon, Limits
 from pallas_contracts.costs import Budget, TeamBudget
 from pallas_teams.clashes import slug
-from pallas_teams.fast_agent.kinds import kind_of_section
+from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of_section
 from pallas_teams.files import read_file
 from pallas_teams.model import (
+    UNBOUNDED,
     AgentConfig,
     HttpServer,
     ModelCapabilities,
@@ -29,6 +30,8 @@ from pallas_teams.schema import (
     ConfigFile,
     ServerSection,
 )
+
+_MOST_ITERATIONS = 20
 
 
 def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]) -> TeamFolder:
@@ -60,9 +63,10 @@ def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapp
 def _agent(
     folder: Path, key: str, section: AgentSection, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]
 ) -> AgentConfig:
+    kind = kind_of_section(section)
     return AgentConfig(
         name=key,
-        kind=kind_of_section(section),
+        kind=kind,
         title=section.title or key,
         description=section.description,
         version=section.version or team.version,
@@ -74,7 +78,7 @@ def _agent(
         retry=section.retry,
         retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
-        max_iterations=section.max_iterations,
+        max_iterations=section.max_iterations or (UNBOUNDED if kind == FAST_AGENT else _MOST_ITERATIONS),
         model=_model(section, config, environ),
         capabilities=_capabilities(section.model_capabilities or config.model_capabilities),
         instruction=_instruction(folder, section),

@@ -9,23 +9,24 @@ from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
-from pallas_teams.digest import SKIPPED_FOLDERS, file_digests, folder_digest
+from pallas_teams.digest import SKIPPED_FOLDERS, file_digests, folder_digest, folder_files
 
 
 class FolderChanges:
     """Remembers the digest of each folder as it was read.
 
     What counts are the files that this process has opened while it read the folder, also to import them, and those that
-    a team may be declared in. Tools of an agent may write any others. Where reading has failed, all files count: any
-    may be the remedy. A folder that changed while it was read counts as not read: the reader may have seen a part of
-    the change.
+    a team may be declared in. Tools of an agent may write any others. Where an agent cannot be started, a Python file
+    that appears or goes counts, too: it may be the module that is missing. Where reading has failed, all files count:
+    any may be the remedy. A folder that changed while it was read counts as not read: the reader may have seen a part
+    of the change.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
-        self._read: dict[Path, str] = {}
+        self._read: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._files: dict[Path, set[Path]] = {}
-        self._doubted = set(self._folders)
+        self._doubted, self._partial = set(self._folders), set[Path]()
 
     def unread(self) -> list[Path]:
         """The folders that have changed since they were read, or were never read. Reads the files that count."""
@@ -36,6 +37,7 @@ class FolderChanges:
         """Record the folder as read, if it does not change while the block reads it."""
         before, opened = file_digests(folder), set[str]()
         self._doubted.discard(folder)
+        self._partial.discard(folder)
         try:
             with _noting(opened):
                 yield
@@ -52,9 +54,9 @@ class FolderChanges:
             else:
                 self.forget(folder)
 
-    def doubt(self, folder: Path) -> None:
-        """Count all files of a folder that is or was read: something in it does not work."""
-        self._doubted.add(folder)
+    def doubt(self, folder: Path, *, partial: bool = False) -> None:
+        """Count all files of a folder that is or was read: it does not work. `partial`: an agent of it does not."""
+        (self._partial if partial else self._doubted).add(folder)
         if folder in self._read:
             self._read[folder] = self._digest(folder)
 
@@ -62,8 +64,10 @@ class FolderChanges:
         """Count the folder as not read."""
         self._read.pop(folder, None)
 
-    def _digest(self, folder: Path) -> str:
-        return folder_digest(folder, None if folder in self._doubted else self._files.get(folder, ()))
+    def _digest(self, folder: Path) -> tuple[str, frozenset[Path]]:
+        digest = folder_digest(folder, None if folder in self._doubted else self._files.get(folder, ()))
+        modules = (path for path in folder_files(folder) if path.suffix == ".py") if folder in self._partial else ()
+        return digest, frozenset(modules)
 
 
 _noted: list[set[str]] = []

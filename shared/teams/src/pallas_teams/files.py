@@ -1,6 +1,7 @@
 """Reads the files that a team folder names: they must be inside the folder, readable and not too large."""
 
 import errno
+import os
 from pathlib import Path
 
 LARGEST_FILE = 4 * 1024 * 1024
@@ -19,10 +20,14 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-def file_fault(folder: Path, name: str, *, text: bool = False) -> str | None:
-    """Why `name` cannot be used as a file of the folder (`text`: a UTF-8 file); None if it can."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+def file_fault(folder: Path, name: str, *, text: bool = False, links: bool = False) -> str | None:
+    """Why `name` cannot be used as a file of the folder (`text`: a UTF-8 file); None if it can.
+
+    With `links`, a link in the folder may lead out of it.
+    """
+    place = os.path.abspath if links else os.path.realpath
+    path = Path(place(folder / name))
+    if not path.is_relative_to(place(folder)):
         return "must be inside the team's folder"
     if not path.is_file():
         return "no such file in the team's folder"

@@ -8,7 +8,8 @@ from pallas_teams.addresses import check_config, check_forbidden, check_secrets
 from pallas_teams.build import build_team
 from pallas_teams.clashes import TeamTree, check_clashes, slug
 from pallas_teams.expand import expand
-from pallas_teams.fast_agent.config import read_config
+from pallas_teams.fast_agent.config import check_links, read_config
+from pallas_teams.fast_agent.declared import missing_parts
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
 from pallas_teams.fast_agent.project import project_tree
 from pallas_teams.faults import Fault, FaultList, Mark, TeamFaults
@@ -57,6 +58,7 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     faults = FaultList(FIELDS)
     readings = [_read(folder, environ, faults) for folder in folders]
     check_clashes([TeamTree(it.folder, it.tree) for it in readings if it.tree is not None], faults)
+    check_links([it.folder for it in readings], faults)
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
@@ -84,6 +86,7 @@ def load_each(
     check_clashes(
         [TeamTree(it.folder, it.tree) for it in readings if it.tree is not None and not found[it.folder]], clashes
     )
+    check_links(folders, clashes)
     teams: dict[Path, TeamFolder] = {}
     refused: dict[Path, TeamFaults] = {}
     for reading in readings:
@@ -111,7 +114,9 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
     if reading.team is None or reading.config is None:
         return None
     try:
-        return build_team(reading.folder, reading.team, reading.config, environ)
+        team = build_team(reading.folder, reading.team, reading.config, environ)
+        faults.warnings += missing_parts(team, environ)
+        return team
     except (OSError, UnicodeDecodeError):
         # The instruction file could be read when it was checked.
         faults.add(Mark(str(reading.folder)), (), "changed while it was being read")
@@ -147,10 +152,8 @@ def _read_folder(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
 
 
 def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
-    if not (folder / AGENTS_FILE).exists():
-        parsed = project_tree(folder, faults)
-    else:
-        parsed = parse_file(folder / AGENTS_FILE, faults)
+    written = (folder / AGENTS_FILE).exists()
+    parsed = parse_file(folder / AGENTS_FILE, faults) if written else project_tree(folder, environ, faults)
     if parsed is None:
         return None
     check_forbidden(parsed, faults)
@@ -159,7 +162,7 @@ def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
     given = parsed.text("name") if parsed.has("name") else None
     if (given.value if given is not None else slug(folder)) in RESERVED_TEAMS:
         faults.add(given.mark if given is not None else parsed.mark, ("name",), "is the name of a service's own team")
-    return _expanded(parsed, environ, faults)
+    return _expanded(parsed, environ, faults) if written else parsed
 
 
 def _read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:

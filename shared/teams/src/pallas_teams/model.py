@@ -6,6 +6,7 @@ a probe.
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,6 +106,9 @@ class ModelCapabilities:
     max_output_tokens: int | None = None
 
 
+UNBOUNDED = sys.maxsize
+
+
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """One agent of a team.
@@ -114,7 +118,8 @@ class AgentConfig:
     An agent of kind llm has a `model` and an `instruction` (its text, also if it was in a file). An agent of kind
     function has a `module`: the path of a file in the folder, or a dotted name. One of kind fast-agent has a `module`,
     or the `card` that is its file; `member` names the agent of the module, and `wanted_model` is the model that
-    `agents.yaml` gives it. Its `model` is set only if the name is one that all of Pallas knows.
+    `agents.yaml` gives it. Its `model` is set only if the name is one that all of Pallas knows. Its `max_iterations`
+    are `UNBOUNDED` if only its source bounds them.
     """
 
     name: str

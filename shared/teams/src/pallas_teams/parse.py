@@ -21,7 +21,7 @@ MOST_NODES = 50_000
 _LONGEST_VALUE = 1000
 """Characters of a number or another value that is no text: converting long ones takes too long."""
 
-_TEXT = "tag:yaml.org,2002:str"
+_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
 
 
@@ -29,7 +29,8 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False, foreign: 
     """Parse a file that must contain a mapping; an empty file is an empty mapping.
 
     Returns None if the file cannot be parsed, with the reason in `faults`. `secret` sets that flag of all its marks.
-    In a `foreign` file, which is fast-agent's, a key that is given twice is a warning, and the last one is used.
+    In a `foreign` file, which is fast-agent's, a key that is given twice is a warning, and the last one is used. Merge
+    keys (`<<`) are followed.
     """
     top = Mark(str(path), 1, 1, secret)
     text = _text(path, faults)
@@ -147,9 +148,12 @@ class _Grafter:
             self._inside.discard(id(node))
 
     def _branch(self, node: yaml.MappingNode, mark: Mark, path: FieldPath) -> Branch:
-        entries: dict[str, Entry] = {}
+        entries, merged = dict[str, Entry](), dict[str, Entry]()
         for key, value in node.value:
             place = self._mark(key)
+            if self._foreign and key.tag == _MERGE:
+                merged |= self._merged(self.graft(value, (*path, "<<")), path)
+                continue
             if not isinstance(key, yaml.ScalarNode):
                 self._faults.add(place, path, "a key must be plain text")
                 continue
@@ -160,7 +164,19 @@ class _Grafter:
                     continue
                 self._faults.warn(place, f"{message}; fast-agent uses this one")
             entries[key.value] = Entry(place, self.graft(value, (*path, key.value)))
-        return Branch(mark, entries)
+        return Branch(mark, merged | entries)
+
+    def _merged(self, node: Node, path: FieldPath) -> dict[str, Entry]:
+        """The entries of a merge key: of a mapping, or of a list of some, of which the first comes first."""
+        match node:
+            case Branch():
+                return node.entries
+            case Row(items=[*items]) if all(isinstance(item, Branch) for item in items):
+                branches = [item.entries for item in reversed(items) if isinstance(item, Branch)]
+                return {key: entry for entries in branches for key, entry in entries.items()}
+            case _:
+                self._faults.add(node.mark, (*path, "<<"), "must be a mapping, or a list of mappings")
+                return {}
 
     def _value(self, node: yaml.Node, mark: Mark, path: FieldPath) -> object:
         try:

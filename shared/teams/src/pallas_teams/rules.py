@@ -45,7 +45,7 @@ def check_agents(
             continue
         agent = entry.node
         _check_kind(agent, entry, path, faults)
-        _check_files(agent, path, folder, faults)
+        _check_files(agent, path, folder, environ, faults)
         _check_references(agent, path, "depends_on", set(agents.entries), "agents", faults)
         _check_tools(agent, path, faults)
         if config is not None:
@@ -101,7 +101,7 @@ def _check_fast_agent(agent: Branch, entry: Entry, path: FieldPath, faults: Faul
             faults.add(mark, (*path, field), "is not for kind fast-agent: the module or the card says it")
 
 
-def _check_files(agent: Branch, path: FieldPath, folder: Path, faults: FaultList) -> None:
+def _check_files(agent: Branch, path: FieldPath, folder: Path, environ: Mapping[str, str], faults: FaultList) -> None:
     checks: dict[str, Callable[[str], str | None]] = {
         "instruction_file": lambda name: file_fault(folder, name, text=True),
         "module": lambda name: _module_fault(folder, name),
@@ -115,24 +115,24 @@ def _check_files(agent: Branch, path: FieldPath, folder: Path, faults: FaultList
             faults.add(leaf.mark, (*path, field), problem)
 
     if kind_of(agent) == FAST_AGENT:
-        _check_sources(agent, path, folder, faults)
+        _check_sources(agent, path, folder, environ, faults)
 
 
-def _check_sources(agent: Branch, path: FieldPath, folder: Path, faults: FaultList) -> None:
-    """Read the module or the card of a fast-agent agent, without running it."""
+def _check_sources(agent: Branch, path: FieldPath, folder: Path, environ: Mapping[str, str], faults: FaultList) -> None:
+    """Read the module or the card of a fast-agent agent, without running it. Links are followed, as fast-agent does."""
     for field in ("module", "card"):
         leaf = agent.text(field)
         if leaf is None:
             continue
         name = str(leaf.value)
         found = module_file(folder, name) if field == "module" else name
-        problem = file_fault(folder, found, text=True) if found else "no such module in the team's folder"
+        problem = file_fault(folder, found, text=True, links=True) if found else "no such module in the team's folder"
         if problem or not found:
             faults.add(leaf.mark, (*path, field), problem or "")
         elif field == "module":
             read_source(folder / found, faults)
         else:
-            read_card(folder / found, faults)
+            read_card(folder / found, environ, faults)
 
 
 def _module_fault(folder: Path, name: str) -> str | None:

@@ -209,8 +209,9 @@ class AgentSection(Section):
     instruction_file: str | None = None
     """Kind `llm`: a UTF-8 file of the folder with the system prompt, used unchanged; not together with `instruction`.
     """
-    max_iterations: Count = 20
-    """Kinds `llm` and `fast-agent`: calls of the model in one run of the agent."""
+    max_iterations: Count | None = None
+    """Kinds `llm` and `fast-agent`: calls of the model in one run of the agent. Default: 20; what fast-agent allows for
+    `fast-agent`."""
     turn_timeout: Seconds = 600.0
     """Seconds that a turn may take, over all its attempts."""
     queue_timeout: Seconds = 120.0

@@ -9,12 +9,15 @@ import importlib.util
 import json
 import os
 import sys
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+import httpcore2
 from fast_agent import FastAgent, PromptMessageExtended
 from fast_agent.core.card_tool_attachment import load_and_attach_card_tool_agents
+from fast_agent.mcp import client_callback_runtime
 from fast_agent.mcp.helpers.content_helpers import text_content
 
 
@@ -25,6 +28,9 @@ def main() -> None:
     os.dup2(2, 1)
     sys.argv = ["fast-agent"]
     sys.dont_write_bytecode = True
+    # Each client would read all authorities, and the version of fast-agent from its file.
+    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+    client_callback_runtime.__dict__["version"] = cache(client_callback_runtime.__dict__["version"])
     if not (line := given.readline()):
         return
     for folder, wanted in groupby(json.loads(line), key=itemgetter(0)):

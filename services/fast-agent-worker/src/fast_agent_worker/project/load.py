@@ -167,7 +167,7 @@ class Project:
             Rejected: it cannot be imported; the log has the traceback.
         """
         module = agent.module
-        with _as_program(self.folder, module.parent if isinstance(module, Path) else self.folder):
+        with _as_program(self.folder, module.resolve().parent if isinstance(module, Path) else self.folder):
             try:
                 if isinstance(module, Path):
                     return _import_file(module)

@@ -36,6 +36,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 30.0
 """Seconds between two attempts to connect a server: they double with each failure."""
 _QUICK = 1.0
 """Seconds. A turn waits for a server that was away if the last attempt failed in less."""
+_SAID = 500
+"""Characters of what a server has written last that are told with its health."""
 _SIGNS: Mapping[str, str] = {
     "timed out": "no answer in time",
     "ot found": "its program or folder is not there",
@@ -48,12 +50,14 @@ _SIGNS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _Server:
-    """What is known of a server. `error` is why its tools are missing; None: they are there.
+    """What is known of a server. `error` is why its tools are missing; None: they are there. `reason` is the same
+    without what the server has written on standard error, which may be other words each time.
 
     `pause` is how many seconds are between the last failure and the next attempt; 0: it has not failed.
     """
 
     error: str | None = _NEW
+    reason: str = ""
     pause: float = 0.0
     failed_at: float = 0.0
     took: float = 0.0
@@ -153,25 +157,26 @@ class Connections:
             except Exception as error:  # fast-agent raises many kinds; each means that it is away
                 log.debug("the server cannot be reached", exc_info=True)
                 await asyncio.sleep(0)  # what it has written last may be there just now
-                self._failed(name, server, _reason(error, last_lines(name)), last_lines(name))
+                self._failed(name, server, _reason(error), last_lines(name))
                 server.took = time.monotonic() - began
             else:
                 if server.pause or server.error is None:
                     log.info("a server is connected again", extra={"agent": self.agent, "server": name})
-                server.error, server.pause, server.took = None, 0.0, 0.0
+                server.reason, server.error, server.pause, server.took = "", None, 0.0, 0.0
             finally:
                 server.attempt = None
 
     def _failed(self, name: str, server: _Server, reason: str, stderr: Sequence[str]) -> None:
-        if server.error != reason:
+        if server.reason != reason:
             facts = {"agent": self.agent, "server": name, "reason": reason} | ({"stderr": stderr} if stderr else {})
             log.warning("agent runs without a server's tools; it is tried again", extra=facts)
-        server.error, server.failed_at = reason, time.monotonic()
+        said = f" ({' | '.join(stderr)[-_SAID:]})" if stderr else ""
+        server.reason, server.error, server.failed_at = reason, reason + said, time.monotonic()
         server.pause = min(max(2 * server.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
 
 
-def _reason(error: Exception, written: Sequence[str]) -> str:
-    """Why a server is away; `written` is what it has written on standard error.
+def _reason(error: Exception) -> str:
+    """Why a server is away.
 
     What fast-agent says of it is not passed on: it quotes addresses and arguments.
     """
@@ -179,4 +184,4 @@ def _reason(error: Exception, written: Sequence[str]) -> str:
     if status := re.search(r"HTTP Error: (\d{3})", said):
         return f"cannot be reached: status {status[1]}"
     known = next((words for sign, words in _SIGNS.items() if sign in said), type(error).__name__)
-    return f"cannot be reached: {known}{f' ({written[-1]})' if written else ''}"
+    return f"cannot be reached: {known}"

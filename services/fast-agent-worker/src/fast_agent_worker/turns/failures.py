@@ -21,6 +21,7 @@ from mcp_types import ImageContent
 
 from pallas_contracts.turns import ModelFault, Result
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
+from pallas_teams import UNBOUNDED, AgentConfig
 
 _OVERFLOW = re.compile(
     r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"
@@ -29,28 +30,34 @@ _TOO_LONG = Failed(
     "context_overflow", "message and history do not fit the model's context window; send less of the history"
 )
 _MAY_PASS = (408, 429)
+_CUT = {"pallas/truncated": True}
 
 
-def outcome_of(message: Any, agent: str) -> Outcome:
-    """The outcome of a run that returned a message."""
+def outcome_of(message: Any, agent: AgentConfig) -> Outcome:
+    """The outcome of a run that returned a message.
+
+    Where only its source bounds an agent's iterations, what its model has said until then is the answer.
+    """
+    content = _content(message)
     match message.stop_reason:
         case LlmStopReason.ERROR:
             return _provider_failure(message)
         case LlmStopReason.CANCELLED:
             return Failed("internal", "the agent cancelled itself")
         case LlmStopReason.TIMEOUT:
-            return Failed("turn_timeout", f"agent {agent!r} exceeded the time limit of its model")
+            return Failed("turn_timeout", f"agent {agent.name!r} exceeded the time limit of its model")
+        case LlmStopReason.MAX_ITERATIONS if content and agent.max_iterations == UNBOUNDED:
+            return Completed(Result(content=content, meta=_CUT))
         case LlmStopReason.MAX_ITERATIONS | LlmStopReason.TOOL_USE:
-            return Failed("iterations_exceeded", f"agent {agent!r} gave no answer within its iterations")
+            return Failed("iterations_exceeded", f"agent {agent.name!r} gave no answer within its iterations")
         case LlmStopReason.SAFETY:
-            return Completed(Result(content=_content(message) or _text("the model refused to answer"), is_error=True))
+            return Completed(Result(content=content or _text("the model refused to answer"), is_error=True))
         case _:
             pass
-    content = _content(message)
     if not content:
         return Failed("model_failed", "the model gave no text", retryable=True)
     cut = message.stop_reason in (LlmStopReason.MAX_TOKENS, LlmStopReason.PAUSE)
-    return Completed(Result(content=content, meta={"pallas/truncated": True} if cut else None))
+    return Completed(Result(content=content, meta=_CUT if cut else None))
 
 
 def failure_of(error: BaseException, model_error: BaseException | None) -> Failed:

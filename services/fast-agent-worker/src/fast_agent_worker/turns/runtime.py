@@ -137,7 +137,7 @@ class FastAgentRuntime:
         if scope.failed is not None:
             return scope.failed
         if error is None:
-            return outcome_of(work.result(), self.config.name)
+            return outcome_of(work.result(), self.config)
         if isinstance(error, asyncio.CancelledError):
             return Failed("internal", "the agent cancelled itself")
         if isinstance(error, Rejected):

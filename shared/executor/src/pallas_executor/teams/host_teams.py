@@ -153,8 +153,8 @@ class HostTeams:
         """Host the team. Whatever fails there leaves the other teams as they are."""
         try:
             await self._host(loaded)
-            if self.hosted[loaded.name].failed or loaded.left_out:
-                self._changes.doubt(folder)
+            if self.hosted[loaded.name].failed:
+                self._changes.doubt(folder, partial=True)
         except PallasError as error:
             self._refuse(folder, error)
         except Exception:

@@ -1,8 +1,10 @@
 """Reads agent cards: YAML files, or Markdown files whose YAML is between two lines of three dashes."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pallas_teams.addresses import check_forbidden
+from pallas_teams.expand import expand_foreign
 from pallas_teams.fast_agent.source import FoundAgent
 from pallas_teams.faults import FaultList
 from pallas_teams.parse import parse_file, parse_front_matter
@@ -35,16 +37,17 @@ def is_card(path: Path) -> bool:
     return bool(faults) or (card is not None and any(card.has(key) for key in _OF_CARDS))
 
 
-def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
-    """The agent that a card describes; None for a Markdown file without YAML.
+def read_card(path: Path, environ: Mapping[str, str], faults: FaultList) -> FoundAgent | None:
+    """The agent that a card describes; None for a Markdown file without YAML. `environ` has its variables.
 
     A card that cannot be read, or is of a type that fast-agent does not know, is left out. One that forwards bearers is
     a fault.
     """
     own = FaultList()
-    card = _parsed(path, own)
+    parsed = _parsed(path, own)
     faults.warnings += own.warnings
-    if card is None:
+    card = parsed and expand_foreign(parsed, environ)
+    if not isinstance(card, Branch):
         faults.leave_out_all(own)
         return None
     check_forbidden(card, faults)
@@ -56,7 +59,7 @@ def read_card(path: Path, faults: FaultList) -> FoundAgent | None:
     members += [text for key in _MEMBER if (text := _text(card, key))]
     tool_only = card.node("tool_only")
     return FoundAgent(
-        name=(name or path.stem).replace(" ", "_"),
+        name=(name or path.resolve().stem).replace(" ", "_"),
         type=type_ or "agent",
         mark=card.mark,
         model=model,

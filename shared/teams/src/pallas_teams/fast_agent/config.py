@@ -4,12 +4,12 @@ That is the default model, the capabilities that are published, the addresses of
 servers. A server that Pallas cannot probe is left out here, and used by fast-agent all the same.
 """
 
-import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pallas_teams.addresses import FORBIDDEN_REASON, check_forbidden
+from pallas_teams.expand import expand_foreign
 from pallas_teams.fast_agent.project import CONFIG_NAMES, HOME, SECRETS_NAMES
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.parse import parse_file
@@ -17,7 +17,6 @@ from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import SERVER_NAME, CapabilitiesSection, ProviderSection
 from pallas_teams.tree import Branch, Entry, Leaf, Node, Row, merge
 
-_PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 _HTTP = ("url", "headers")
 _STDIO = ("command", "args", "env", "cwd")
 
@@ -53,36 +52,23 @@ def read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> 
     assert isinstance(merged, Branch)
     check_forbidden(merged, faults)
     _check_forwarding(merged, faults)
-    expanded = expand(merged, environ)
+    expanded = expand_foreign(merged, environ)
     return _needed(expanded) if isinstance(expanded, Branch) else None
 
 
-def expand(node: Node, environ: Mapping[str, str]) -> Node:
-    """The tree with the variables that fast-agent expands: an unset one without a default stays as it is."""
-    match node:
-        case Branch():
-            entries = {key: Entry(it.mark, expand(it.node, environ)) for key, it in node.entries.items()}
-            return Branch(node.mark, entries)
-        case Row():
-            return Row(node.mark, tuple(expand(item, environ) for item in node.items))
-        case Leaf(value=str(text)) if "${" in text:
-            return Leaf(node.mark, expand_text(text, environ), secret=True)
-        case Leaf():
-            return node
+def check_links(folders: Sequence[Path], faults: FaultList) -> None:
+    """Add a fault for each file of settings or secrets that is a link into the folder of another team.
 
-
-def expand_text(text: str, environ: Mapping[str, str], unset: Callable[[str], object] | None = None) -> str:
-    """`${NAME}` and `${NAME:default}` as fast-agent has them, and `${NAME:-default}` as the rest of Pallas has it."""
-
-    def put(found: re.Match[str]) -> str:
-        name, colon, default = found[1].partition(":")
-        if default.startswith("-"):
-            return environ.get(name) or default[1:]
-        if unset is not None and name not in environ and not colon:
-            unset(name)
-        return environ.get(name, default if colon else found[0])
-
-    return _PLACEHOLDER.sub(put, text)
+    Whoever reads several teams would else send the secrets of one to the addresses of another.
+    """
+    roots = {folder: folder.resolve() for folder in folders}
+    for folder in folders:
+        for path in (home / name for home in (folder / HOME, folder) for name in (*CONFIG_NAMES, *SECRETS_NAMES)):
+            real = path.resolve()
+            if not path.exists() or real.is_relative_to(roots[folder]):
+                continue
+            if others := [other for other, root in roots.items() if real.is_relative_to(root)]:
+                faults.add(Mark(str(path)), (), f"is a link into the folder of another team, {others[0]}")
 
 
 def _check_forwarding(config: Branch, faults: FaultList) -> None:

@@ -5,7 +5,7 @@ A project is a folder with programs that make a `FastAgent`, at its top or below
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pallas_teams.clashes import slug, token
@@ -47,13 +47,13 @@ def sources_in(folder: Path) -> Iterator[Path]:
         yield from cards_in(home / TOOL_CARDS)
 
 
-def project_tree(folder: Path, faults: FaultList) -> Branch | None:
+def project_tree(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
     """The tree that an `agents.yaml` of the project would have; None if no agent is found.
 
     A program or a card that cannot be read is left out. Agents of one name are told apart by their files.
     """
     top, agents = Mark(str(folder)), dict[str, Entry]()
-    found = [(*it, path.relative_to(folder)) for it, path in _found(folder, faults)]
+    found = [(*it, path.relative_to(folder)) for it, path in _found(folder, environ, faults)]
     names = _names([(agent, path) for _, agent, path in found])
     for name, (field, agent, path) in zip(names, found, strict=True):
         if not name or name in RESERVED_AGENTS:
@@ -127,10 +127,16 @@ def _below(folder: Path) -> list[Path]:
     return found[:_MOST_FILES]
 
 
-def _found(folder: Path, faults: FaultList) -> Iterator[tuple[tuple[str, FoundAgent], Path]]:
+def _found(
+    folder: Path, environ: Mapping[str, str], faults: FaultList
+) -> Iterator[tuple[tuple[str, FoundAgent], Path]]:
+    cards: dict[str, Path] = {}
     for field, path in _sources(folder):
-        card = read_card(path, faults) if field == "card" else None
-        agents = read_source(path, faults).agents if field == "module" else [card] if card else []
+        card = read_card(path, environ, faults) if field == "card" else None
+        if card is not None and (first := cards.setdefault(card.name, path)) != path:
+            faults.leave_out(card.mark, f"the card {first.relative_to(folder)} has the same name, {card.name!r}")
+            continue
+        agents = read_source(path, faults) if field == "module" else [card] if card else []
         yield from (((field, agent), path) for agent in agents if not agent.tool_only)
 
 
@@ -140,19 +146,6 @@ def _agent(field: str, path: str, found: FoundAgent) -> Branch:
     description = " ".join(found.description.split())[:_LONGEST_DESCRIPTION]
     values = {"kind": FAST_AGENT, field: path, "agent": found.name, "title": title, "description": description}
     return Branch(mark, {key: Entry(mark, Leaf(mark, value)) for key, value in values.items()})
-
-
-def declared(folder: Path, module: Path | str | None, card: Path | None, names: Sequence[str]) -> FoundAgent | None:
-    """What the source of an agent says of it: the agent of the first of some names that it declares, else its last.
-
-    None: its source declares none that can be read.
-    """
-    faults = FaultList()
-    if card is not None:
-        return read_card(card, faults)
-    file = module if isinstance(module, Path) else folder / (module_file(folder, str(module)) or "")
-    found = {agent.name: agent for agent in read_source(file, faults).agents} if file.is_file() else {}
-    return next((found[name] for name in names if name in found), list(found.values())[-1] if found else None)
 
 
 def module_file(folder: Path, name: str) -> str | None:

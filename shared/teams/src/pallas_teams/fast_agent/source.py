@@ -26,7 +26,10 @@ _MEMBERS = ("agents", "sequence", "fan_out", "fan_in", "generator", "evaluator",
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
-    """An agent as its source declares it. `members` are the agents that it uses; `tool_only` ones are no tools."""
+    """An agent as its source declares it. `members` are the agents that it uses; `tool_only` ones are no tools.
+
+    `elsewhere`: its program names the file of its settings itself, so its servers are not known here.
+    """
 
     name: str
     type: str
@@ -36,48 +39,41 @@ class FoundAgent:
     members: tuple[str, ...] = ()
     tool_only: bool = False
     description: str = ""
+    elsewhere: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A module: the agents that it declares, and the names that it gives instances of `FastAgent`."""
-
-    agents: tuple[FoundAgent, ...] = ()
-    instances: frozenset[str] = frozenset()
-
-
-def read_source(path: Path, faults: FaultList) -> Source:
-    """What a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
+def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
+    """The agents that a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
         tree = ast.parse(read_file(path), filename=str(path))
     except OSError as error:
         faults.leave_out(Mark(str(path)), f"cannot be read: {error.strerror or type(error).__name__}")
-        return Source()
+        return ()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
-        return Source()
+        return ()
     _check_forwarding(tree, path, faults)
-    instances = frozenset(_instances(tree))
-    return Source(tuple(_agents(tree, path, instances)), instances)
+    return tuple(_agents(tree, path, dict(_instances(tree))))
 
 
-def _instances(tree: ast.AST) -> Iterator[str]:
+def _instances(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The names that a module gives a `FastAgent`, each with whether that one has settings of its own."""
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as made):
                 pass
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=called)):
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=called) as made):
                 pass
             case _:
                 continue
         if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) == "FastAgent":
-            yield name
+            yield name, len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords)
 
 
-def _agents(tree: ast.AST, path: Path, instances: frozenset[str]) -> Iterator[FoundAgent]:
+def _agents(tree: ast.AST, path: Path, instances: Mapping[str, bool]) -> Iterator[FoundAgent]:
     found = [
-        (decorator, decorator.func.attr)
+        (decorator, decorator.func.attr, instances[decorator.func.value.id])
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         for decorator in node.decorator_list
@@ -87,7 +83,7 @@ def _agents(tree: ast.AST, path: Path, instances: frozenset[str]) -> Iterator[Fo
         and isinstance(decorator.func.value, ast.Name)
         and decorator.func.value.id in instances
     ]
-    for call, type_ in sorted(found, key=lambda each: each[0].lineno):
+    for call, type_, elsewhere in sorted(found, key=lambda each: each[0].lineno):
         options = {keyword.arg: _literal(keyword.value) for keyword in call.keywords if keyword.arg}
         position = 1 if type_ == "custom" else 0
         given = _literal(call.args[position]) if len(call.args) > position else options.get("name")
@@ -103,6 +99,7 @@ def _agents(tree: ast.AST, path: Path, instances: frozenset[str]) -> Iterator[Fo
                 members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
                 tool_only=options.get("tool_only") is True,
                 description=_text(options.get("description")) or "",
+                elsewhere=elsewhere,
             )
 
 

@@ -12,8 +12,7 @@ from tests.link import linked
 from tests.postgres import PostgresServer
 
 from workspaces.live import hub as hub_module
-from workspaces.live.backlog import MOST_WAITING
-from workspaces.live.hub import ALL, LONGEST, WORK, Hub, Live
+from workspaces.live.hub import ALL, LONGEST, MOST_WAITING, WORK, Hub, Live
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from tests.integration.workspaces.lab import API, Lab, a_workspaces, headers_of
 from tests.waiting import soon
 
 from workspaces.chat.views import conversation_topic
-from workspaces.live.backlog import MOST_WAITING
-from workspaces.live.hub import ALL, Live
+from workspaces.live.hub import ALL, MOST_WAITING, Live
 
 READERS = 200
 ROUNDS = 9

@@ -281,7 +281,6 @@ class MessageView(Shape):
     error_code: str | None = None
     error: str | None = None
     turn_id: str | None = None
-    progress: ProgressView | None = None
     question: QuestionView | None = None
     remembers_from: int | None = None
     attempt: int = 0

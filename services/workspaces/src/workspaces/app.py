@@ -19,7 +19,7 @@ from pallas_runtime.process import Process
 from workspaces.access.login import Logins
 from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
-from workspaces.chat.leases import end_restored_replies
+from workspaces.chat.concluding import end_restored_replies
 from workspaces.chat.room import open_chat
 from workspaces.handlers.start import open_control
 from workspaces.hooks.team_events import TeamEvents
@@ -45,10 +45,10 @@ class Workspaces:
     parts: Parts
 
     async def drain(self) -> None:
-        """Hand over the replies of agents and end the streams of events; the HTTP server finishes other requests."""
+        """Leave replies to other replicas and end the streams of events; the HTTP server finishes other requests."""
         self.parts.stopping.set()
         self.parts.hub.close()
-        await self.parts.chat.runner.stop()
+        await self.parts.chat.replies.stop()
 
 
 @asynccontextmanager

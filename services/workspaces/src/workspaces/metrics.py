@@ -48,7 +48,7 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for"),
         gauge(
             "pallas_workspaces_replies_unowned",
-            "Replies that have not ended and that no replica has held for half a minute",
+            "Replies that have not ended and that wait for a replica for half a minute",
         ),
         gauge("pallas_workspaces_event_streams", "Open event streams of browsers"),
         gauge(

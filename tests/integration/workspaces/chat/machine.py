@@ -20,6 +20,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.real_parts import a_process, until
 from tests.integration.workspaces.chat.talk import attach
+from tests.integration.workspaces.lab import a_hub
 from tests.waiting import PATIENCE, soon
 from tests.workspaces_world.agent import Agent, Work
 
@@ -29,7 +30,6 @@ from workspaces.answers import SettingsView
 from workspaces.chat.choosing import Wanted
 from workspaces.chat.model import NewMessage
 from workspaces.chat.room import Chat, open_chat
-from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.tables import AgentConnection, Assignment, ChatMessage, Conversation, PallasInstance, Workspace
 
@@ -43,7 +43,7 @@ class Stage:
 
     loop: asyncio.AbstractEventLoop
     engine: AsyncEngine
-    hub: Hub
+    database: str
     metrics: Metrics
     agents: Agents
     defaults: SettingsView
@@ -265,8 +265,8 @@ class Talks(RuleBasedStateMachine):
 
     async def _start(self) -> None:
         stage, close = self.stage, AsyncExitStack()
-        unknown = AsyncMock(return_value=None)
-        parts = stage.engine, stage.hub, stage.metrics, stage.agents, stage.defaults, unknown
+        unknown, hub = AsyncMock(return_value=None), await close.enter_async_context(a_hub(stage.database))
+        parts = stage.engine, hub, stage.metrics, stage.agents, stage.defaults, unknown
         chat = await close.enter_async_context(open_chat(a_process("workspaces"), *parts))
         self.replicas.append(Replica(chat, close))
         if self.reading is None:
@@ -275,7 +275,7 @@ class Talks(RuleBasedStateMachine):
 
     async def _kill(self, which: int) -> None:
         replica = self.replicas.pop(which % len(self.replicas))
-        runs_here = replica.chat.runner.voice_of(self.conversation) is not None
+        runs_here = replica.chat.replies.partial_of(self.conversation) is not None
         await replica.close.aclose()
         if runs_here and self.current is not None and self.current[1].agent == PLAIN:
             self.current[1].status = "failed"
@@ -285,7 +285,7 @@ class Talks(RuleBasedStateMachine):
 
     async def _stop(self, which: int) -> None:
         replica = self.replicas.pop(which % len(self.replicas))
-        await soon(replica.chat.runner.stop())
+        await soon(replica.chat.replies.stop())
         await replica.close.aclose()
         self._read()
         await self._settled()

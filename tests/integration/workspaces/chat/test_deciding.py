@@ -47,11 +47,11 @@ async def test_what_a_cancelled_reply_has_said_stays_until_it_is_tried_again(tal
 
 async def test_text_that_comes_late_is_kept_only_where_nothing_is(lab: Lab, talk: Talk, harper: Agent) -> None:
     engine, hub = lab.service.parts.engine, lab.service.parts.hub
-    concluding, reply_id = Concluding(engine, "another replica", hub), (await talk.send())["reply_id"]
+    concluding, reply_id = Concluding(engine, hub), (await talk.send())["reply_id"]
 
     async def claim() -> Claim:
         async with reading(engine) as session:
-            return Claim.of(await session.get_one(ChatMessage, reply_id), taken_over=False)
+            return Claim.of(await session.get_one(ChatMessage, reply_id))
 
     async def content() -> str:
         return (await talk.reply(reply_id))["content"]

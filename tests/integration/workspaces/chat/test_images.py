@@ -74,10 +74,9 @@ async def test_an_answer_that_comes_twice_keeps_its_images(lab: Lab, harper: Age
     talk = await begin(lab.browser)
     sent = await talk.send("draw")
     async with reading(engine) as session:
-        claim = Claim.of(await session.get_one(ChatMessage, sent["reply_id"]), taken_over=False)
-    both = [Concluding(engine, owner, lab.service.parts.hub) for owner in ("one replica", "another")]
-    claims = claim, replace(claim, attempt=claim.attempt + 1, taken_over=True)
-    assert [await one.conclude(its, ending) for one, its in zip(both, claims, strict=True)] == [True, False]
+        claim = Claim.of(await session.get_one(ChatMessage, sent["reply_id"]))
+    concluding, again = Concluding(engine, lab.service.parts.hub), replace(claim, attempt=2, called="before")
+    assert [await concluding.conclude(each, ending) for each in (claim, again)] == [True, False]
     [image] = (await talk.reply(sent["reply_id"]))["images"]
     assert (await lab.browser.get(f"{API}/images/{image['id']}")).content == PNG
 

@@ -18,8 +18,7 @@ from tests.workspaces_world.agent import an_agent
 
 from pallas_postgres.engine import open_engine
 from workspaces.agents.start import open_agents
-from workspaces.chat import leases, runner, storing
-from workspaces.chat.model import LEASE
+from workspaces.chat import replies
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.mnemosyne.vault import Vault
@@ -58,7 +57,7 @@ def a_stage(database: str) -> Generator[Stage]:
                 for name in (KEYED, PLAIN)
             }
             loop = asyncio.get_running_loop()
-            stages.append(Stage(loop, engine, hub, metrics, agents, default_settings(given), peers))
+            stages.append(Stage(loop, engine, database, metrics, agents, default_settings(given), peers))
             begun.set()
             await stop.wait()
             assert not process.failed.is_set()
@@ -75,16 +74,15 @@ def a_stage(database: str) -> Generator[Stage]:
 
 
 @pytest.fixture
-def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost replica is noticed within half a second."""
-    for module in (leases, storing):
-        monkeypatch.setattr(module, "LEASE", LEASE / 4)
-    monkeypatch.setattr(runner, "TICK_SECONDS", 0.05)
+def soon_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost replica is noticed at once."""
+    monkeypatch.setattr(replies, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(replies, "LOOK_SECONDS", 0.05)
 
 
 @pytest.mark.timeout(600)
 def test_a_conversation_keeps_its_rules_in_every_order_of_events(
-    postgres: PostgresServer, model: str, short_leases: None
+    postgres: PostgresServer, model: str, soon_gone: None
 ) -> None:
     database = asyncio.run(postgres.new_database(like=model))
     with a_stage(database) as stage:

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from sqlalchemy import update
-from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import Talk, begin, reading_events
 from tests.integration.workspaces.lab import API, Lab
 from tests.waiting import soon
@@ -29,19 +28,7 @@ async def test_progress_is_shown_as_it_comes_and_as_it_was_for_those_who_come_la
         async with talk.following() as late:
             await late.until("progress", message="research/search: completed")
         await work.answer("done")
-        reply = await stream.until("message", id=sent["reply_id"], status="answered")
-        assert reply.data["progress"] is None
-
-
-async def test_the_last_progress_is_kept_with_the_message(talk: Talk, harper: Agent) -> None:
-    sent = await talk.send()
-    await (await harper.next()).progress("step 1")
-
-    async def stored() -> bool:
-        progress = (await talk.reply(sent["reply_id"]))["progress"]
-        return progress is not None and progress["message"] == "step 1"
-
-    await until(stored)
+        await stream.until("message", id=sent["reply_id"], status="answered")
 
 
 async def test_text_grows_and_comes_whole_to_those_who_come_later(talk: Talk, harper: Agent) -> None:

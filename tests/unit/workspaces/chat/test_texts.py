@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.conversations import LONGEST_MADE_TITLE, title_of
 from workspaces.chat.images import type_of
-from workspaces.chat.voice import utf16_length
+from workspaces.chat.model import clean, clean_text
+from workspaces.chat.partial import utf16_length
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,48 @@
-"""What a replica writes into a reply that it holds: a question, and how it has ended. If it was cancelled: its text."""
+"""What is written into a reply by who calls its agent: a question, and how it ended. If it was cancelled: its text."""
 
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, func, insert, null, or_, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
 from pallas_postgres.engine import fetch, writing
 from pallas_postgres.prepared import Prepared
 from workspaces.answers import ImageView
-from workspaces.chat.clean import clean, clean_text
 from workspaces.chat.images import Picture
-from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, changing, is_answering, lock_conversation, telling
-from workspaces.chat.model import Claim, Ending
+from workspaces.chat.model import INTERRUPTED, Claim, Ending, clean, clean_text
 from workspaces.chat.reading import Changed
-from workspaces.chat.views import IS_RUNNING, RUNNING, conversation_topic, fields_of, message_view
+from workspaces.chat.views import IS_RUNNING, conversation_topic, fields_of, message_view
 from workspaces.live.hub import Hub
-from workspaces.tables import ChatMessage, Conversation, Image
+from workspaces.tables import REVISIONS, ChatMessage, Conversation, Image
 
-_MINE = and_(
-    ChatMessage.owner == bindparam("the_owner"),
-    ChatMessage.attempt == bindparam("the_attempt"),
-    IS_RUNNING,
+_RESTORED = (
+    "This conversation was restored from a backup. The agent was being called when the backup was made, and may have "
+    "done what it was asked. Check before you retry."
 )
+
+_MINE = and_(ChatMessage.attempt == bindparam("the_attempt"), IS_RUNNING)
 _WAITS = and_(
     ChatMessage.key == bindparam("the_key"),
     or_(IS_RUNNING, ChatMessage.error_code == INTERRUPTED),
 )
-
-
 _LOCKED = select(Conversation.id).where(Conversation.id == bindparam("conversation")).with_for_update(key_share=True)
 
 
@@ -40,7 +50,7 @@ def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
     """End a reply, if it is `wanted`. Built once, since each reply needs it.
 
     `behind` is the revision of a reply that ran. While one runs, nothing else of its conversation changes, so this was
-    the conversation's newest revision. It is read from the locked row, since a renewal may change that meanwhile.
+    the conversation's newest revision. It is read from the locked row, which another replica may take over meanwhile.
     """
     locked = _LOCKED.cte("locked")
     before = (
@@ -52,8 +62,8 @@ def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
     new: dict[str, Any] = {
         name: bindparam(f"new_{name}") for name in ("status", "content", "error_code", "error", "turn_id")
     }
-    over = dict.fromkeys(("owner", "leased_until", "progress", "question"), null())
-    changed = changing(ChatMessage.id == before.c.id, wanted, ended_at=func.now(), **new, **over)
+    over = {"ended_at": func.now(), "owner": null(), "question": null()}
+    changed = changing(ChatMessage.id == before.c.id, wanted, **new, **over)
     ended = changed.returning(*ChatMessage.__table__.c, before.c.behind).cte("changed")
     return telling(ended, answering=False).add_columns(*ended.c)
 
@@ -62,21 +72,20 @@ _ANSWERED, _FAILED = Prepared(_ending(_WAITS)), Prepared(_ending(_MINE))
 
 
 class Concluding:
-    """Writes replies of the replica `owner`."""
+    """Writes replies."""
 
-    def __init__(self, engine: AsyncEngine, owner: str, hub: Hub) -> None:
+    def __init__(self, engine: AsyncEngine, hub: Hub) -> None:
         self._engine = engine
-        self._owner = owner
         self._hub = hub
 
     async def conclude(self, claim: Claim, ending: Ending) -> bool:
         """Store how a reply has ended. False: that is not wanted any more.
 
         An answer is wanted whoever brings it, as long as the reply waits for this call: also if another replica has
-        taken it over, or given it up. A failure counts only if this replica holds the reply.
+        taken it over, or given it up. A failure counts only if nobody has begun another attempt.
         """
         images = await self._keep_pictures(claim, ending.pictures) if ending.pictures else ()
-        mine = {"the_key": claim.key, "the_owner": self._owner, "the_attempt": claim.attempt}
+        mine = {"the_key": claim.key, "the_attempt": claim.attempt}
         values = {
             "new_status": ending.status,
             "new_content": clean_text(ending.content),
@@ -119,7 +128,7 @@ class Concluding:
         """Store what the agent asks. Returns the answer if there is one already.
 
         Raises:
-            NotFound: the reply is somebody else's by now.
+            NotFound: the reply is another replica's by now.
         """
         shown = {
             "id": question.id,
@@ -134,8 +143,8 @@ class Concluding:
             reply = await session.get(ChatMessage, claim.reply_id)
             if reply is not None and question.id in (reply.answers or {}):
                 return (reply.answers or {})[question.id]
-            if await change_reply(session, claim.reply_id, values, self._held(claim)) is None:
-                raise NotFound("the reply is held by another replica", code="lost")
+            if await change_reply(session, claim.reply_id, values, *_mine(claim)) is None:
+                raise NotFound("another replica calls the agent", code="lost")
         return None
 
     async def keep(self, claim: Claim, text: str) -> None:
@@ -158,10 +167,20 @@ class Concluding:
         values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
         async with writing(self._engine) as session:
             await lock_conversation(session, claim.conversation_id)
-            row = await change_reply(session, claim.reply_id, values, self._held(claim))
-        return Claim.of(row, taken_over=False) if row is not None else None
+            row = await change_reply(session, claim.reply_id, values, *_mine(claim))
+        return Claim.of(row) if row is not None else None
 
-    def _held(self, claim: Claim) -> Any:
-        return and_(
-            ChatMessage.owner == self._owner, ChatMessage.attempt == claim.attempt, ChatMessage.status.in_(RUNNING)
-        )
+
+def _mine(claim: Claim) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return ChatMessage.attempt == claim.attempt, IS_RUNNING
+
+
+async def end_restored_replies(session: AsyncSession) -> None:
+    """End the replies that agents were being called for when a backup was made, as interrupted.
+
+    Whether an agent was called since is not known, so nobody calls it again: a person decides.
+    """
+    ended = {"status": "failed", "error_code": INTERRUPTED, "error": _RESTORED, "ended_at": func.now()}
+    running = update(ChatMessage).where(IS_RUNNING)
+    values = {**ended, "owner": None, "question": None, "revision": REVISIONS.next_value()}
+    await session.execute(running.values(**values), execution_options={"synchronize_session": False})

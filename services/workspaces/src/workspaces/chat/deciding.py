@@ -15,9 +15,8 @@ from pallas_schemas.schema import Schema
 from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
-from workspaces.chat.leases import INTERRUPTED
 from workspaces.chat.locking import change_reply, is_answering, lock_reply
-from workspaces.chat.model import Claim
+from workspaces.chat.model import INTERRUPTED, Claim
 from workspaces.chat.sending import answering, sent_as
 from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.storing import begun
@@ -25,7 +24,7 @@ from workspaces.chat.views import RUNNING, message_view
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image
 
-_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "progress", "question", "answers"))
+_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "question", "answers"))
 _MAYBE_DONE = (
     "the agent may have done already what it was asked, and a retry may do it once more; confirm that it is wanted"
 )
@@ -43,7 +42,7 @@ class Deciding:
     def __init__(
         self,
         engine: AsyncEngine,
-        owner: str,
+        hub: Hub,
         wellness: Wellness,
         defaults: SettingsView,
         start: Callable[[Claim], None],
@@ -51,7 +50,7 @@ class Deciding:
         repeats: Repeats,
     ) -> None:
         self._engine = engine
-        self._owner = owner
+        self._hub = hub
         self._wellness = wellness
         self._defaults = defaults
         self._start = start
@@ -65,17 +64,14 @@ class Deciding:
             NotFound: there is no such reply.
             Conflict: it has ended (`not_running`).
         """
-        ended = {
-            "status": "cancelled", "ended_at": func.now(), "owner": None, "leased_until": None,
-            "progress": None, "question": None,
-        }  # fmt: skip
+        ended = {"status": "cancelled", "ended_at": func.now(), "owner": None, "question": None}
         async with writing(self._engine) as session:
             await lock_reply(session, reply_id)
             reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING), answering=False)
             if reply is None:
                 raise Conflict("this reply has ended", code="not_running")
             await Hub.tell_in(session, WORK, "replies", {})
-        self._stop(Claim.of(reply, taken_over=False))
+        self._stop(Claim.of(reply))
         return message_view(reply)
 
     async def answer(
@@ -172,10 +168,10 @@ class Deciding:
             *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
             plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
             key = str(uuid4())
-        values = begun(self._owner, chosen, key, reply.attempt + 1, plan)
+        values = begun(self._hub.replica, chosen, key, reply.attempt + 1, plan)
         again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values}, answering=True)
         assert again is not None, "its conversation is locked"
-        return message_id, Claim.of(again, taken_over=False)
+        return message_id, Claim.of(again)
 
 
 def _agent_of(reply: ChatMessage) -> Wanted:

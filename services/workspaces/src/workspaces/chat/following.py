@@ -15,7 +15,7 @@ from typing import Any
 
 from workspaces.answers import MessageView
 from workspaces.chat.reading import Changed, Reading
-from workspaces.chat.runner import Runner
+from workspaces.chat.replies import Replies
 from workspaces.chat.views import RUNNING, conversation_topic
 from workspaces.live.hub import ALL, RESYNC, WORK, Hub, Live
 
@@ -32,9 +32,9 @@ class Told:
 class Following:
     """Makes streams."""
 
-    def __init__(self, reading: Reading, runner: Runner, hub: Hub) -> None:
+    def __init__(self, reading: Reading, replies: Replies, hub: Hub) -> None:
         self._reading = reading
-        self._runner = runner
+        self._replies = replies
         self._hub = hub
 
     @asynccontextmanager
@@ -60,8 +60,11 @@ class Following:
         yield _told("ready", {"revision": newest, "account": account}, sent.revision)
         async for told in self._changes(conversation_id, sent):
             yield told
-        async for told in self._so_far(conversation_id):
-            yield told
+        partial = self._replies.partial_of(conversation_id)
+        for kind, data in partial.published() if partial is not None else ():
+            yield _told(kind, data)
+        if partial is None:  # another replica that calls the agent may say it again
+            await self._hub.tell(WORK, "partial", {"conversation_id": conversation_id})
         topic = conversation_topic(conversation_id)
         async for item in items:
             if item.topic == ALL:
@@ -85,20 +88,6 @@ class Following:
             sent.note(message)
             yield Told("message", message.model_dump_json(), message.revision)
         sent.revision = changed.revision
-
-    async def _so_far(self, conversation_id: str) -> AsyncGenerator[Told]:
-        """What has been said for the reply that runs. Another replica that calls the agent is asked to say it again."""
-        voice = self._runner.voice_of(conversation_id)
-        if voice is not None:
-            for kind, data in voice.so_far():
-                yield _told(kind, data)
-            return
-        running = await self._reading.running(conversation_id)
-        if running is not None:
-            if running.progress is not None:
-                said = running.progress.model_dump(mode="json")
-                yield _told("progress", {"message_id": running.id, "attempt": running.attempt, **said})
-            await self._hub.tell(WORK, "voice", {"conversation_id": conversation_id})
 
 
 class Sent:

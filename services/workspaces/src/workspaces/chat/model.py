@@ -1,8 +1,7 @@
 """What the parts of the chat hand to each other."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Literal, Self, cast
 from uuid import UUID, uuid5
 
 from workspaces.agents.targets import Address
@@ -11,9 +10,11 @@ from workspaces.chat.history import Plan
 from workspaces.chat.images import Picture
 from workspaces.tables import ChatMessage
 
-LEASE_SECONDS = 2.0
-"""How long a replica holds a reply without saying so again."""
-LEASE = timedelta(seconds=LEASE_SECONDS)
+INTERRUPTED = "interrupted"
+"""The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
+
+type Called = Literal["never", "before", "long ago"]
+"""Whether another replica has made a call: so long ago that its key may be forgotten, or before, or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class NewMessage:
 class Claim:
     """A reply that this replica calls an agent for. Nobody else writes it while `attempt` is its last one.
 
-    `taken_over`: another replica has made this call, with this `key`. `answers` are those to the agent's questions, by
-    question. `address` is where the agent was just found, and `arguments` what it is sent; None: that is to be read.
+    `called`: whether another replica may have made this call, with this `key`. `answers` are those to the agent's
+    questions, by question. `address` is where the agent was just found, and `arguments` what it is sent; None: that is
+    to be read.
     """
 
     reply_id: str
@@ -47,13 +49,13 @@ class Claim:
     instance_id: str
     server_id: str
     plan: Plan
-    taken_over: bool = False
+    called: Called = "never"
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     address: Address | None = None
     arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, row: ChatMessage, *, taken_over: bool) -> Self:
+    def of(cls, row: ChatMessage, *, called: Called = "never") -> Self:
         """The claim on the reply in a row."""
         assert row.key is not None, "a reply has a key"
         return cls(
@@ -65,7 +67,7 @@ class Claim:
             instance_id=row.agent_instance_id or "",
             server_id=row.agent_server_id or "",
             plan=Plan(row.remembers_from or row.seq - 1, row.images_from),
-            taken_over=taken_over,
+            called=called,
             answers=row.answers or {},
         )
 
@@ -80,3 +82,21 @@ class Ending:
     error: str | None = None
     turn_id: str | None = None
     pictures: tuple[Picture, ...] = ()
+
+
+def clean_text(text: str) -> str:
+    """Text of an agent as Postgres can store it: U+FFFD for NUL and for halves of surrogate pairs."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def clean(value: Any) -> Any:
+    """A JSON value with such texts only."""
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {clean_text(str(name)): clean(one) for name, one in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [clean(one) for one in cast("list[Any]", value)]
+        case _:
+            return value

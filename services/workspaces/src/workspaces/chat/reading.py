@@ -11,7 +11,7 @@ from pallas_postgres.engine import fetch, reading
 from pallas_postgres.prepared import Prepared
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
-from workspaces.chat.views import IS_RUNNING, conversation_topic, conversation_view, message_view
+from workspaces.chat.views import conversation_topic, conversation_view, message_view
 from workspaces.live.hub import Live
 from workspaces.tables import ChatMessage, Conversation, Image
 
@@ -48,7 +48,6 @@ _BEHIND = and_(_WITHIN, ChatMessage.revision > bindparam("after"))
 _NEWEST = Prepared(select(func.max(ChatMessage.revision)).where(_BEHIND))
 _CHANGED = Prepared(_SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1))
 _ONE = Prepared(_SHOWN.where(ChatMessage.id == bindparam("message")))
-_RUNNING = Prepared(_SHOWN.where(_WITHIN, IS_RUNNING))
 
 
 class Reading:
@@ -94,11 +93,6 @@ class Reading:
         if len(rows) > MOST_CHANGED:
             return Changed((), await self._newest(wanted) or after, too_many=True)
         return Changed(tuple(map(_view, rows)), rows[-1].revision if rows else after)
-
-    async def running(self, conversation_id: str) -> MessageView | None:
-        """The reply that an agent is being called for."""
-        rows = await fetch(self._engine, _RUNNING, {"conversation": conversation_id})
-        return _view(rows[0]) if rows else None
 
     async def _newest(self, wanted: dict[str, Any]) -> int | None:
         [(newest,)] = await fetch(self._engine, _NEWEST, wanted)

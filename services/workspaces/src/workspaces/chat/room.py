@@ -1,6 +1,5 @@
 """Connects the parts of the chat."""
 
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from workspaces.chat.concluding import Concluding
 from workspaces.chat.conversations import Conversations
 from workspaces.chat.deciding import Deciding, Repeats
 from workspaces.chat.following import Following
-from workspaces.chat.leases import Leases, watch_unowned
 from workspaces.chat.reading import Reading
+from workspaces.chat.replies import Replies
 from workspaces.chat.replying import Replying
-from workspaces.chat.runner import Runner
 from workspaces.chat.sending import Sending
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
@@ -33,7 +31,7 @@ class Chat:
     sending: Sending
     deciding: Deciding
     following: Following
-    runner: Runner
+    replies: Replies
 
 
 @asynccontextmanager
@@ -46,17 +44,12 @@ async def open_chat(
     defaults: SettingsView,
     repeats: Repeats,
 ) -> AsyncGenerator[Chat]:
-    """The chat of this replica, whose replies run inside the block. `runner.stop` hands them over before it ends."""
-    owner = f"{process.instance}-{uuid.uuid4().hex[:8]}"
-    concluding = Concluding(engine, owner, hub)
-    replying = Replying(engine, agents, concluding)
-    runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
+    """The chat of this replica, whose replies run inside the block. `replies.stop` leaves them before it ends."""
+    concluding = Concluding(engine, hub)
+    replies = Replies(engine, Replying(engine, agents, concluding), concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
-    sending = Sending(engine, owner, wellness, defaults, runner.start, hub)
-    deciding = Deciding(engine, owner, wellness, defaults, runner.start, runner.cancel, repeats)
-    following = Following(reading, runner, hub)
-    async with (
-        process.running(runner.run(), "replies of agents"),
-        process.running(watch_unowned(engine, metrics.unowned), "replies that nobody has"),
-    ):
-        yield Chat(Conversations(engine), reading, sending, deciding, following, runner)
+    sending = Sending(engine, wellness, defaults, replies.start, hub)
+    deciding = Deciding(engine, hub, wellness, defaults, replies.start, replies.cancel, repeats)
+    following = Following(reading, replies, hub)
+    async with process.running(replies.run(), "replies of agents"):
+        yield Chat(Conversations(engine), reading, sending, deciding, following, replies)

@@ -37,14 +37,12 @@ class Sending:
     def __init__(
         self,
         engine: AsyncEngine,
-        owner: str,
         wellness: Wellness,
         defaults: SettingsView,
         start: Callable[[Claim], None],
         hub: Hub,
     ) -> None:
         self._engine = engine
-        self._owner = owner
         self._wellness = wellness
         self._defaults = defaults
         self._start = start
@@ -93,7 +91,7 @@ class Sending:
                 raise answering()
             limits = limits_of(settings_of(found[0].settings, self._defaults))
             claim = _claim(conversation_id, message, chosen, entries, limits)
-            values = begun(self._owner, chosen, claim.key, claim.attempt, claim.plan)
+            values = begun(self._hub.replica, chosen, claim.key, claim.attempt, claim.plan)
             reply = {"id": claim.reply_id, "seq": claim.seq, **values}
             if (stored := await store_message(run, found[0], message, reply)) is not None:
                 return replace(claim, arguments=arguments_with(stored.lines, message, claim)), stored.changed

@@ -18,15 +18,13 @@ from workspaces.chat.choosing import ATTACHED, Chosen
 from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Plan
 from workspaces.chat.locking import telling, unknown_conversation
-from workspaces.chat.model import LEASE, NewMessage
+from workspaces.chat.model import NewMessage
 from workspaces.chat.reading import Changed
 from workspaces.chat.stored import LINES, newest
 from workspaces.chat.views import message_view
 from workspaces.live.hub import quoted
 from workspaces.stored_settings import STORED_SETTINGS
 from workspaces.tables import Assignment, ChatMessage, Conversation, Image, Workspace
-
-_LEASED_UNTIL = func.now() + LEASE
 
 
 def _new(column: Any, name: str | None = None) -> ColumnElement[Any]:
@@ -92,11 +90,10 @@ _OF_REPLY = (
 _REPLY = (
     insert(ChatMessage)
     .from_select(
-        ("conversation_id", "role", "leased_until", *_OF_REPLY),
+        ("conversation_id", "role", *_OF_REPLY),
         select(
             _ASKED.c.conversation_id,
             quoted("assistant"),
-            _LEASED_UNTIL,
             *(_new(ChatMessage.__table__.c[name]) for name in _OF_REPLY),
         ),
     )
@@ -193,7 +190,7 @@ def _pictures(message: NewMessage) -> dict[str, Any]:
     }
 
 
-def begun(owner: str, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dict[str, Any]:
+def begun(replica: str, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dict[str, Any]:
     """The values of a reply that an agent is called for from now on."""
     return {
         "status": "sending",
@@ -204,6 +201,5 @@ def begun(owner: str, chosen: Chosen, key: str, attempt: int, plan: Plan) -> dic
         "attempt": attempt,
         "remembers_from": plan.first,
         "images_from": plan.images,
-        "owner": owner,
-        "leased_until": _LEASED_UNTIL,
+        "owner": replica,
     }

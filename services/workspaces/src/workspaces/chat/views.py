@@ -36,11 +36,9 @@ def conversation_json(row: CTE, *, answering: bool) -> ColumnElement[Any]:
 
 
 def message_view(row: ChatMessage | Row[Any], images: Sequence[ImageView] = ()) -> MessageView:
-    """A message. Progress and question are those of a reply that is not over."""
-    running, asking = row.status in RUNNING, row.status == "asking"
+    """A message, with the question of a reply that is not over."""
     shown = {name: getattr(row, name) for name in MessageView.model_fields if name != "images"}
-    asked = _question(row.question) if asking and row.question is not None else None
-    shown |= {"progress": row.progress if running else None, "question": asked}
+    shown["question"] = _question(row.question) if row.status == "asking" and row.question is not None else None
     return MessageView.model_validate({**shown, "images": tuple(images)})
 
 

@@ -205,7 +205,6 @@ export interface MessageView {
   error_code: string | null;
   error: string | null;
   turn_id: string | null;
-  progress: ProgressView | null;
   question: QuestionView | null;
   remembers_from: number | null;
   attempt: number;

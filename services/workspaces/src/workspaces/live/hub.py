@@ -2,11 +2,15 @@
 
 It is best effort: whoever must not miss anything reads the tables, and reads them again after `resync`. That is told
 when something may have been missed: the connection to Postgres was lost, or a reader was too slow.
+
+The connection also shows that the replica lives: its session has a lock on the number of the replica. Postgres frees
+the lock when the process is gone, and ends a session that has not pinged for a while.
 """
 
 import asyncio
 import json
 import logging
+import secrets
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
@@ -16,11 +20,10 @@ from itertools import chain
 from typing import Any
 
 import asyncpg
-from sqlalchemy import ColumnElement, func, literal_column, text
+from sqlalchemy import ColumnElement, Text, func, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from pallas_postgres.engine import DRIVER_ERRORS
-from workspaces.live.backlog import MOST_WAITING, Backlog
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +34,54 @@ CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
 _NOTIFY = text("select pg_notify(:channel, payload) from unnest((:payloads)::text[]) payload")
-CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 5.0, 0.5
+CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.5
+SILENT_SECONDS = 10
+"""After so long without a ping Postgres takes a replica for gone."""
+REPLICAS = (
+    select(literal_column("((classid::bigint << 32) | objid::bigint)::text", Text()).label("replica"))
+    .select_from(text("pg_locks"))
+    .where(text("locktype = 'advisory' and objsubid = 1"))
+)
+"""The numbers of the replicas that live, and of whoever else has such a lock."""
+MOST_WAITING = 1_000
+"""How many items may wait for one reader."""
+
+
+class Backlog[T](AsyncIterator[T]):
+    """What one reader has not read yet, in order. A reader that is too slow gets the items `resync` instead of that."""
+
+    def __init__(self, *resync: T) -> None:
+        self._resync = resync
+        self._waiting = deque[T]()
+        self._some = asyncio.Event()
+        self._closed = False
+
+    def put(self, item: T) -> None:
+        """Add an item."""
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(item)
+            self._some.set()
+        else:
+            self.resync()
+
+    def resync(self) -> None:
+        """Tell the reader that it may have missed something."""
+        self._waiting.clear()
+        self._waiting.extend(self._resync)
+        self._some.set()
+
+    def close(self) -> None:
+        """End, after what waits."""
+        self._closed = True
+        self._some.set()
+
+    async def __anext__(self) -> T:
+        while not self._waiting:
+            if self._closed:
+                raise StopAsyncIteration
+            self._some.clear()
+            await self._some.wait()
+        return self._waiting.popleft()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +99,8 @@ class Hub:
     def __init__(self, url: str) -> None:
         self._url = url
         self._origin = uuid.uuid4().hex
+        self.replica = str(secrets.randbits(63))
+        """The number of this replica, which is among `REPLICAS` while it lives."""
         self._readers = dict[str, set[Backlog[Live]]]()
         self._heard_later = dict[str, list[Live]]()
         self._sending = deque[str]()
@@ -150,7 +202,10 @@ class Hub:
                 self._url,
                 timeout=CONNECT_SECONDS,
                 command_timeout=ANSWER_SECONDS,
-                server_settings={"application_name": "pallas-workspaces-live"},
+                server_settings={
+                    "application_name": "pallas-workspaces-live",
+                    "idle_session_timeout": f"{SILENT_SECONDS}s",
+                },
             )
         lost = asyncio.Event()
 
@@ -160,6 +215,7 @@ class Hub:
 
         connection.add_termination_listener(on_lost)
         try:
+            await connection.execute("select pg_advisory_lock_shared($1)", int(self.replica))
             await connection.add_listener(CHANNEL, self._hear)
             self.listening.set()
             for reader in self._all_readers():

@@ -17,7 +17,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record
 from pallas_contracts.errors import Unavailable
 from workspaces.answers import TurnLine
-from workspaces.live.backlog import Backlog
+from workspaces.live.hub import Backlog
 from workspaces.turns.broker import Broker
 from workspaces.turns.views import line_of
 

@@ -35,7 +35,7 @@ const Pictures = ({ view }) => view.images.length > 0 && html`<div class="pictur
 /** The address of an image: what has not been sent yet is in the browser's memory. @param {string} id */
 const sourceOf = (id) => (id.startsWith("blob:") ? id : `/api/v1/images/${id}`);
 
-/** @param {{item: import("./model.js").Item, view: MessageView, agents: import("./agents.js").Agents}} props */
+/** @param {{item: import("./model.js").Item, view: import("./model.js").Shown, agents: import("./agents.js").Agents}} props */
 function Reply({ item, view, agents }) {
   const agent = agents.picker.value?.agents.find((each) => keyOf(each) === keyOfReply(view));
   const name = agent?.label ?? view.agent_title ?? view.agent_server_id ?? "Agent";

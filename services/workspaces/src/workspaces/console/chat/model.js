@@ -7,9 +7,10 @@ import { Streamed } from "./streamed.js";
 
 /** @typedef {import("../answers").MessageView} MessageView */
 /** @typedef {import("../answers").MessagePage} MessagePage */
+/** @typedef {MessageView & {progress?: import("../answers").ProgressView}} Shown */
 /**
  * `since`: when it was seen to begin, in milliseconds.
- * @typedef {{id: string, view: import("../lib.js").Signal<MessageView>, text: Streamed, since: number}} Item
+ * @typedef {{id: string, view: import("../lib.js").Signal<Shown>, text: Streamed, since: number}} Item
  */
 
 export const PAGE = 50;
@@ -126,7 +127,7 @@ export class Chat {
     for (const view of views) {
       const item = this.byId.get(view.id);
       if (!item) {
-        const begun = { id: view.id, view: signal(view), text: new Streamed(), since: Date.parse(view.created_at) };
+        const begun = { id: view.id, view: signal(/** @type {Shown} */ (view)), text: new Streamed(), since: Date.parse(view.created_at) };
         this.byId.set(view.id, begun);
         fresh.push(begun);
       } else if (view.revision >= item.view.value.revision) {
@@ -142,7 +143,7 @@ export class Chat {
     this.items.value = [...this.items.value, ...fresh].sort((a, b) => a.view.value.seq - b.view.value.seq);
   }
 
-  /** Change some fields, without a new revision. @param {string} id @param {Partial<MessageView>} fields */
+  /** Change some fields, without a new revision. @param {string} id @param {Partial<Shown>} fields */
   change(id, fields) {
     const item = this.byId.get(id);
     if (item) item.view.value = { ...item.view.value, ...fields };

@@ -58,5 +58,5 @@ const unsent = (conversation, agent, fields) => ({
   conversation_id: conversation, revision: 0, role: "assistant", content: "", status: "sending",
   created_at: new Date().toISOString(), ended_at: null, images: [], agent_instance_id: agent.instance_id,
   agent_server_id: agent.server_id, agent_title: agent.label, error_code: null, error: null, turn_id: null,
-  progress: null, question: null, remembers_from: null, attempt: 0, ...fields,
+  question: null, remembers_from: null, attempt: 0, ...fields,
 });

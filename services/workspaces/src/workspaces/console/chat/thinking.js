@@ -6,7 +6,7 @@ import { Icon, Spinner } from "../parts/basic.js";
 
 const TICK_MS = 1_200;
 
-/** `since`: when it began, in milliseconds. @param {{progress: ProgressView | null, since: number, asking?: boolean}} props */
+/** `since`: when it began, in milliseconds. @param {{progress?: ProgressView, since: number, asking?: boolean}} props */
 export function Thinking({ progress, since, asking = false }) {
   const done = useTick(progress);
   return html`<div class="thinking">
@@ -19,9 +19,9 @@ export function Thinking({ progress, since, asking = false }) {
   </div>`;
 }
 
-/** True for a moment after a part of the work was done: `total` has been reached. @param {ProgressView | null} progress */
+/** True for a moment after a part of the work was done: `total` has been reached. @param {ProgressView} [progress] */
 function useTick(progress) {
-  const reached = progress !== null && progress.total !== null && progress.progress === progress.total;
+  const reached = progress !== undefined && progress.total !== null && progress.progress === progress.total;
   const [at, setAt] = useState("");
   useEffect(() => {
     if (!reached) return undefined;

@@ -180,6 +180,7 @@ async def test_an_answer_that_would_cost_the_worker_too_much_is_not_read(
     assert isinstance(outcome, Failed)
     assert outcome.code == "model_failed"
     assert reason in outcome.message
+    assert len(provider.requests) == 1, "the answer would be the same"
 
 
 @pytest.mark.parametrize("missing", [1, 2])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -90,6 +91,25 @@ async def test_a_socket_on_which_nobody_registers_is_closed(lab: Lab, monkeypatc
         await agent.hear()
     assert closed.value.rcvd is not None
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "no agent has registered")
+
+
+async def test_a_caller_has_a_limit_of_connections_and_another_caller_one_of_its_own(lab: Lab, bus: Connecting) -> None:
+    async with resolving(await bus(RESOLVER), {"of-ann": ANN, "of-ben": BEN}):
+        pool = await lab.pool(gateway_auth="required", pool_agents_each="1")
+        ann = {"Authorization": "Bearer of-ann"}
+        first, _ = [await lab.connect(pool, additional_headers=ann) for _ in range(2)]
+        with pytest.raises(InvalidStatus) as handshake:
+            await lab.connect(pool, additional_headers=ann)
+        assert (refused(handshake)[0], refused(handshake)[1]["code"]) == (429, "too_many")
+        await lab.connect(pool, additional_headers={"Authorization": "Bearer of-ben"})
+        await first.socket.close()
+
+        async def admitted() -> bool:
+            with suppress(InvalidStatus):
+                return bool(await lab.connect(pool, additional_headers=ann))
+            return False
+
+        await until(admitted)
 
 
 @requirement("D-6.3")

@@ -8,7 +8,7 @@ _PEOPLE = "see how the tool `__human_input` reads its arguments now, and read th
 _MODELS = "see which client a provider makes for a call now, and have it share a pool (project/models.py)"
 _SHORTER = "leave this shorter way out of project/shorter.py, then measure with `make bench`"
 _ONCE = "leave it out of project/once.py, then measure with `make bench`"
-_HTTP = "leave project/transport.py out: servers are then called over httpx2's own transport"
+_HTTP = "see how a client of a server is made now, and let it have the bounded transport (project/transport.py)"
 _SETTINGS = "see where fast-agent reads variables and makes its settings now (project/settings.py)"
 _STDERR = "see how a server gets its standard error now (project/stderr.py)"
 _ENDED = "see how a session says that its process has ended, and ask that in `has_lost` (project/aggregator.py)"
@@ -58,6 +58,12 @@ NAMES: dict[tuple[str, str], str] = {
     ("fast_agent.mcp.client_gateway", "_managed_http_transport_context"): _HTTP,
     ("openai._vendor.httpx_aiohttp.transport", "AiohttpTransport"): _HTTP,
     ("httpx2._client", "_transport"): _HTTP,
+    ("httpx2._client", "_mounts"): _HTTP,
+    ("fast_agent.mcp.client_gateway", "sse_client"): _HTTP,
+    ("fast_agent.mcp.client_gateway", "tracking_stdio_client"): _HTTP,
+    ("fast_agent.mcp.client_gateway", "StdioServerParameters"): _HTTP,
+    ("mcp.shared._httpx_utils", "create_mcp_http_client"): _HTTP,
+    ("fast_agent.mcp.mcp_aggregator", "_fetch_server_tools"): _AGGREGATOR,
     ("mcp.client.session", "validate_tool_result"): "see what checks results now (project/transport.py)",
     ("fast_agent.config", "_settings_from_sources"): _SETTINGS,
     ("fast_agent.config", "resolve_env_vars"): _SETTINGS,

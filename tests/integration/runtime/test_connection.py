@@ -37,6 +37,11 @@ class Mirror:
         if message["type"] == "http.disconnect":
             self.gone += 1
             return
+        if scope["path"] == "/until-gone":
+            assert (await receive())["type"] == "http.disconnect"
+            self.gone += 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            return
         if scope["path"] == "/large":
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": bytes(20_000_000), "more_body": True})
@@ -149,6 +154,18 @@ async def test_pipelined_requests_beyond_the_limit_end_the_connection_behind_the
         app.may_answer.set()
         assert (await soon(answer)).count(b"HTTP/1.1 200 OK") == app.asked == 17
         assert b"connection: close" in answer.result()
+
+
+async def test_a_request_is_told_that_its_caller_has_left_although_others_were_read_behind_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with a_mirror() as (app, _):
+        _, writer = await asyncio.open_connection(*app.address)
+        writer.write(GET.replace(b"/", b"/until-gone", 1) + GET * 2)
+        await eventually(lambda: app.asked == 1)
+        writer.transport.abort()
+        await eventually(lambda: app.gone == 1)
+    assert not [line for line in caplog.records if line.levelname == "ERROR"]
 
 
 async def test_bytes_that_are_no_request_are_not_answered_in_place_of_an_earlier_request() -> None:

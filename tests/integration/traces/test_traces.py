@@ -102,9 +102,12 @@ def complete(spans: list[Span]) -> bool:
 
 
 def both_attempts_complete(spans: list[Span]) -> bool:
-    """Whether the spans of both attempts have arrived, and those of the other services."""
-    parents = {span.parent for span in spans}
-    answered = all(span.id in parents for span in spans if span.name.startswith("ask "))
+    """Whether the spans of both attempts have arrived, and those of the other services.
+
+    A service exports the span of a question that it asks for a request before that of the request.
+    """
+    parents = {span.parent for span in spans if span.kind == "server"}
+    answered = all(span.id in parents for span in spans if span.name.startswith(("ask ", "MCP send ")))
     attempts = [span for span in spans if span.name == "take_turn"]
     return complete(spans) and answered and len(attempts) == 2 and {span.service for span in spans} >= PARTS
 

@@ -39,7 +39,7 @@ SIGNATURES = Signatures(read_signers(json.dumps({"keys": SIGNERS})), "https://ga
 def signed(key: str = "ed", covered: tuple[str, ...] = COVERED, url: str = URL, **more: Any) -> httpx.Request:
     """A signed request."""
     algorithm, private = ALGORITHMS[key]
-    request = httpx.Request("POST", url, content=BODY)
+    request = httpx.Request("POST", url, content=BODY, headers=more.pop("headers", None))
     keys = MappingKeyResolver(public_keys={}, private_keys={key: private})
     signer = HTTPMessageSigner(signature_algorithm=algorithm, key_resolver=keys)
     options: dict[str, Any] = {"body": BODY, **more}
@@ -75,7 +75,8 @@ def refusal(request: httpx.Request, body: bytes = BODY) -> str:
 @pytest.mark.parametrize("key", ALGORITHMS)
 @pytest.mark.parametrize("covered", [COVERED, ("@method", "@authority", "@path", "content-digest")], ids=len)
 def test_a_signed_request_is_from_the_owner_of_its_key(key: str, covered: tuple[str, ...]) -> None:
-    assert verify(signed(key, covered)).principal == Principal(type="token", id=f"key:{key}")
+    keyed = signed(key, (*covered, "idempotency-key"), headers={"Idempotency-Key": "k"})
+    assert verify(keyed).principal == verify(signed(key, covered)).principal == Principal(type="token", id=f"key:{key}")
 
 
 def test_the_same_content_has_the_same_digest_however_it_was_signed() -> None:
@@ -94,7 +95,7 @@ def changed(**headers: str) -> httpx.Request:
     """A signed request with other headers than it was signed with. An empty one is removed."""
     request = signed()
     for name, value in headers.items():
-        del request.headers[name.replace("_", "-")]
+        request.headers.pop(name.replace("_", "-"), None)
         if value:
             request.headers[name.replace("_", "-")] = value
     return request
@@ -116,8 +117,9 @@ def changed(**headers: str) -> httpx.Request:
         (partial(changed, signature="pyhms=:eA==:"), ""),
         (partial(changed, signature=""), 'Expected "Signature" header'),
         (partial(changed, content_digest=""), '"content-digest" not found'),
+        (partial(changed, idempotency_key="again"), "it must cover idempotency-key"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_signature_that_does_not_hold_is_refused_with_the_reason(
     make: Callable[[], httpx.Request], reason: str

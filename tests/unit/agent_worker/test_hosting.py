@@ -119,3 +119,18 @@ async def test_an_agent_with_an_unusable_definition_fails_and_its_team_is_hosted
     assert [hosted.definition.agent for hosted in team.agents] == ["fine"]
     assert reason in team.failed["odd"]
     assert [(it.agent, it.tools) for it in team.unstarted] == [("odd", ())]
+
+
+async def test_an_agent_whose_definition_makes_those_of_its_team_too_large_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = "".join(f"  {name}: {{kind: function, module: {name}.py}}\n" for name in ("a", "big", "c"))
+    module = (
+        "from pallas_executor.functions import FunctionAgent\nagent = FunctionAgent()\nagent.tool('say', %r)(str)\n"
+    )
+    files = {f"{name}.py": module % name for name in ("a", "c")} | {"big.py": module % ("x" * 3000)}
+    monkeypatch.setattr("pallas_executor.teams.definition.LARGEST_TEAM", 3000)
+    team = await a_team(tmp_path, {"agents.yaml": f"name: demo\nagents:\n{agents}", **files})
+    await team.shared.close()
+    assert [hosted.definition.agent for hosted in team.agents] == ["a", "c"]
+    assert team.failed == {"big": "its definition cannot be used: with it, the team's are larger than 3000 bytes"}

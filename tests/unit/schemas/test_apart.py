@@ -1,12 +1,14 @@
 """Checks as services make them: what is small here, all else in a process that is ended when it takes too long."""
 
 import asyncio
+import io
 import os
 import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,12 @@ from tests.waiting import eventually, run_delay, soon
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected, Unavailable
-from pallas_schemas import apart, schema
+from pallas_schemas import apart, helper, schema
 from pallas_schemas.apart import Apart
 from pallas_schemas.process import COMMAND
 from pallas_schemas.schema import Schema
 from pallas_schemas.small import plain_size
-from pallas_schemas.tool_schema import UNEXPLAINED
+from pallas_schemas.tool_schema import UNEXPLAINED, ToolSchema
 from pallas_schemas.work import TOO_MUCH
 
 RECURSIVE: JsonObject = {"properties": {"rows": {"items": {"$ref": "#"}}}, "additionalProperties": False}
@@ -206,3 +208,15 @@ def test_a_schema_is_plain_if_all_its_keywords_are_known_to_be_cheap_and_it_is_s
 def children() -> set[int]:
     """The processes that this one has started and that run."""
     return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def test_a_value_is_read_within_the_limit_of_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list[str]()
+
+    def note(step: str, _given: object) -> None:
+        steps.append(step)
+
+    monkeypatch.setattr(helper, "_limit", partial(note, "limit"))
+    monkeypatch.setattr(helper, "_loads", partial(note, "read"))
+    vars(helper)["_faults"](io.BytesIO(), ToolSchema({"type": "null"}), b"null")
+    assert steps == ["limit", "read", "limit"]

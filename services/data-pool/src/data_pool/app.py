@@ -116,6 +116,6 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         await answer(bus, service, ASK_POOL, methods.ask)
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
         hosts = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
-        serving = AgentHttp(methods, bearers, hosts)
+        serving = AgentHttp(methods, bearers, hosts, 2 * each.agents)  # all agents may connect again at a time
         metrics.watch(lambda: serving.connected)
         yield Pool(serving, executor)

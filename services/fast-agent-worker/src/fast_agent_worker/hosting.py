@@ -66,6 +66,7 @@ class _Host:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
     lacking: dict[str, str] = field(default_factory=dict[str, str])
+    _bytes: int = 0
     _stack: ExitStack = field(default_factory=ExitStack)
     _project: Project | None = None
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
@@ -76,7 +77,7 @@ class _Host:
         """Make one agent, or report why it cannot be made."""
         try:
             hosted = await self._make(agent)
-            await check_agent(hosted.definition)
+            self._bytes += await check_agent(hosted.definition, self._bytes)
             self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)

@@ -115,7 +115,7 @@ def why_unreadable(response: httpx2.Response, method: str) -> CallFailed | None:
         return CallFailed("the agent's address redirects to another one", code="not_mcp")
     if response.headers.get("content-encoding", "identity") != "identity":
         return CallFailed("the agent's answer is compressed, which was not asked for", code="not_mcp")
-    if method == "POST" and kind not in ("application/json", "text/event-stream", ""):
+    if method == "POST" and response.status_code != 202 and kind not in ("application/json", "text/event-stream", ""):
         return CallFailed(NO_MCP, code="not_mcp")
     return None
 

@@ -37,7 +37,7 @@ _BURST_QUESTIONS, _QUESTIONS_PER_SECOND = 100.0, 1.0
 _RESULT = TypeAdapter[CallToolResult | InputRequiredResult](CallToolResult | InputRequiredResult)
 
 
-_NOISY = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
+_NOISY = ("client", "mcp.client.stdio", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
 """Loggers of the SDK. They log what servers send, as often as these like; errors tell callers the same."""
 
 
@@ -50,13 +50,14 @@ def silence_sdk() -> None:
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """`inner` for one session: a failed request is an answer with an error status, and no answer is without bounds.
 
-    Until the server has answered anything, failures are raised: there is no session yet, and they say why. What went
-    wrong is noted in the exchange that is `current`, if there is one.
+    Until the server has answered anything, failures are raised: there is no session yet, and they say why. If `raises`,
+    all are. What went wrong is noted in the exchange that is `current`, if there is one.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, *, raises: bool = False) -> None:
         silence_sdk()
         self._inner = inner
+        self._raises = raises
         self._met = False
 
     @override
@@ -67,7 +68,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as error:
-            if not self._met:
+            if self._raises or not self._met:
                 raise
             exchange.status, exchange.fault = None, unreachable(error)
             return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE, request=request)

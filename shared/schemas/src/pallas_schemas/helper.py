@@ -22,7 +22,7 @@ from pallas_schemas.work import LONG_NUMBERS, TOO_MUCH, TooMuch
 
 STEP_SECONDS = 0.2
 COUNT_SECONDS = 0.5
-"""The count is bounded by itself (see `work.py`), and takes 0.2 s at most on most machines."""
+"""For reading a value and its count, which is bounded by itself (see `work.py`): 0.2 s at most on most machines."""
 WHOLE_SECONDS = 10.0
 MEMORY_BYTES = 1 << 29
 _REMEMBERED = 8
@@ -94,8 +94,8 @@ def _faults(answers: BinaryIO, schema: ToolSchema, text: bytes) -> list[str]:
     if not text.strip():
         return []
     try:
-        value = _loads(text)
         _limit(COUNT_SECONDS)
+        value = _loads(text)
         visits = schema.count(value)
     except TooMuch as error:
         return [str(error)]

@@ -2,6 +2,7 @@
 
 A signature covers the method, the address and the digest of the body (RFC 9530), and is valid for a minute. Whoever
 sends a signed request again within that time sends the same request: its `digest` is that of everything that is signed.
+So a header with an idempotency key has to be signed, too: another key would make another call of it.
 The signature itself would not do: of an ECDSA signature anybody can make another valid one.
 """
 
@@ -87,6 +88,8 @@ class Signatures:
         query = scope["query_string"].decode("latin-1")
         message = _Message(scope["method"], f"{self.address(scope)}{'?' if query else ''}{query}", headers)
         result = _verified(*self.signers[key], key, message, body)
+        if "idempotency-key" in headers and '"idempotency-key"' not in result.covered_components:
+            raise _refused("it must cover idempotency-key, which the request has")
         signed = "\n".join(f"{name}: {value}" for name, value in result.covered_components.items())
         return Signed(Principal(type="token", id=f"key:{key}"), hashlib.sha256(signed.encode()).hexdigest())
 

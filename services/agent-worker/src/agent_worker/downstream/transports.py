@@ -3,7 +3,6 @@
 This module imports the MCP SDK, which takes a second, so it is imported only to open a connection.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, override
@@ -13,9 +12,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry import propagate
 
-from agent_worker.downstream.incoming import LINES, Incoming, LeftOut, ValidBody
+from agent_worker.downstream.incoming import Incoming, LeftOut
 from pallas_mcp_calls.exchange import LARGEST_ANSWER
 from pallas_mcp_calls.http import open_transport as open_http
+from pallas_mcp_calls.readable import LINES, ValidBody
 from pallas_mcp_calls.sessions import BoundedTransport, silence_sdk
 from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
 
@@ -39,7 +39,6 @@ async def open_transport(
     `left_out` hears of tools that cannot be used.
     """
     silence_sdk()
-    logging.getLogger("mcp.client.stdio").setLevel(logging.CRITICAL)  # it logs what servers write
     async with _stdio(server) if isinstance(server, StdioServer) else _http(server) as (read, write):
         yield Incoming(read, on_end, left_out), write
 

@@ -23,10 +23,10 @@ from pydantic_ai.exceptions import (
     ModelUnavailableError,
 )
 
-from agent_worker.llm.responses import AnswerRefused
 from pallas_contracts.turns import ModelFault
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.redact import redact
+from pallas_mcp_calls.model_answers import AnswerRefused
 
 _OVERFLOW = re.compile(
     r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"

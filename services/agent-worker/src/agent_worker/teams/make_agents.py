@@ -109,12 +109,13 @@ class _Host:
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
+    _bytes: int = 0
     _llm: "dict[str, LlmRuntime]" = field(default_factory=lambda: dict[str, "LlmRuntime"]())
 
     async def add(self, agent: AgentConfig) -> None:
         try:
             hosted = await _KINDS[agent.kind].make(self, agent)
-            await check_agent(hosted.definition)
+            self._bytes += await check_agent(hosted.definition, self._bytes)
             self.hosted.append(hosted)
             self.shared.servers[agent.name] = self._used(agent).values()
         except PallasError as error:

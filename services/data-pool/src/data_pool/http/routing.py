@@ -9,6 +9,7 @@ from starlette.websockets import WebSocket
 
 from data_pool.http.agent_socket import AgentSocket
 from data_pool.methods import AgentMethods
+from data_pool.registering.quota import is_same
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.http.bearers import Bearers, bearer_of
@@ -19,10 +20,11 @@ PATH = "/rpc"
 
 
 class AgentHttp:
-    """The ASGI application."""
+    """The ASGI application. A caller has at most `most` connections."""
 
-    def __init__(self, methods: AgentMethods, bearers: Bearers, hosts: AcceptedHosts | None) -> None:
+    def __init__(self, methods: AgentMethods, bearers: Bearers, hosts: AcceptedHosts | None, most: int) -> None:
         self._methods = methods
+        self._most = most
         self._bearers = bearers
         self._hosts = hosts
         self._sockets = set[AgentSocket]()
@@ -72,6 +74,8 @@ class AgentHttp:
             return problem(503, "The bearer cannot be checked right now. Connect again shortly.", "unavailable")
         if self._stopping:  # last, so that `finish` knows every connection that is accepted
             return problem(503, "The service is shutting down. Connect again.", "stopping")
+        if sum(is_same(each.caller, caller) for each in self._sockets) >= self._most:
+            return problem(429, f"You have {self._most} connections. Close one first.", "too_many")
         return AgentSocket(socket, caller, self._methods, partial(self._identify, socket, bearer))
 
     async def _identify(self, socket: WebSocket, bearer: str | None) -> Principal:

@@ -30,12 +30,8 @@ _FIRST_ID = re.compile(r'\s*\{(?:\s*"(?!id")\w{1,20}"\s*:\s*"[^"\\]{0,100}"\s*,)
 _LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
 _NEAR_THE_END = 100
 
-
-_END = 100
-_ID_AT_AN_END = re.compile(
-    r'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,|,\s*"id"\s*:\s*(\d+)\s*\}\s*\Z'
-)
-"""The id of a message that is not read: its first field, behind the version at most, or its last one."""
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_ID = re.compile(r'"id"\s*+:\s*+(\d{1,15})\s*+[,}]')
 
 
 @dataclass(eq=False)
@@ -169,8 +165,7 @@ class SocketCalls:
 def id_in(text: str) -> RequestId:
     """The id in a message that is not JSON by all rules; None if it cannot be seen."""
     if has_too_many_values(text):
-        seen = _ID_AT_AN_END.search(text[:_END] + text[-_END:])
-        return int(seen[1] or seen[2]) if seen else None
+        return _id_beside_the_rest(text)
     with suppress(ValueError, RecursionError):
         found: Json = json.loads(text)
         if isinstance(found, dict) and isinstance(number := found.get("id"), int | str):
@@ -178,6 +173,22 @@ def id_in(text: str) -> RequestId:
         return None
     seen = _FIRST_ID.match(text) or _LAST_ID.search(text, max(0, len(text) - _NEAR_THE_END))
     return int(seen[1]) if seen else None
+
+
+def _id_beside_the_rest(text: str) -> int | None:
+    """The id of a message that is not read, wherever it stands. Others go on meanwhile, if this is a thread."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        match text[token.start()]:
+            case "{" | "[":
+                depth += 1
+            case "}" | "]":
+                depth -= 1
+            case _ if depth == 1 and (seen := _ID.match(text, token.start())):
+                return int(seen[1])
+            case _:
+                pass
+    return None
 
 
 @dataclass(frozen=True, slots=True)

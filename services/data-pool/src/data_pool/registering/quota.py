@@ -45,7 +45,7 @@ class Quota:
         entries[wanted.agent] = wanted
         self._sizes = {name: (it, self._size(it)) for name, it in entries.items()}
         owner = wanted.owner
-        mine = [size for it, size in self._sizes.values() if _same(it.owner, owner)]
+        mine = [size for it, size in self._sizes.values() if is_same(it.owner, owner)]
         _check(self.each, mine, "You have")
         _check(self.together, [size for _, size in self._sizes.values()], "All registrars together have")
 
@@ -72,5 +72,6 @@ def _check(share: Share, sizes: list[int], who: str) -> None:
         )
 
 
-def _same(one: Principal, other: Principal) -> bool:
+def is_same(one: Principal, other: Principal) -> bool:
+    """Whether two principals are one registrar."""
     return (one.type, one.id) == (other.type, other.id)

@@ -3,7 +3,9 @@
 from typing import Any, Self
 
 from fast_agent.mcp.mcp_aggregator import MCPAggregator, MCPAttachOptions
-from mcp_types import ListToolsResult
+from mcp_types import ListToolsResult, Tool
+
+from pallas_mcp_calls.sessions import MOST_TOOLS
 
 
 class SharedAggregator(MCPAggregator):
@@ -50,6 +52,10 @@ class SharedAggregator(MCPAggregator):
         place = {name: number for number, name in enumerate(self.wanted)}
         tools = sorted(listed.tools, key=lambda tool: place.get(servers.get(tool.name, ""), len(place)))
         return ListToolsResult(tools=tools)
+
+    async def _fetch_server_tools(self, server_name: str, **options: Any) -> list[Tool]:
+        """The first tools of a server that lists very many: a model is shown all of them with each call."""
+        return (await super()._fetch_server_tools(server_name, **options))[:MOST_TOOLS]
 
     async def close(self) -> None:
         """Do nothing: an instance is disposed, the connections stay."""

@@ -12,10 +12,12 @@ from types import ModuleType
 from typing import Any
 
 from fast_agent_worker.project.shorter import transforming
+from pallas_mcp_calls.model_answers import bound_answer
 
 _OPENAI = ("fast_agent.llm.provider.openai.llm_openai", "fast_agent.llm.provider.openai.responses")
 _ANTHROPIC = "fast_agent.llm.provider.anthropic.llm_anthropic"
 
+_BOUNDED: Any = {"headers": {"accept-encoding": "identity"}, "event_hooks": {"response": [bound_answer]}}
 _CLIENTS = 64
 """Clients that are kept. There are more only if keys change while the worker runs."""
 
@@ -82,7 +84,7 @@ def _anthropic_http() -> Any:
     """The HTTP client of all calls of Anthropic's models."""
     from anthropic import DefaultAsyncHttpxClient
 
-    return DefaultAsyncHttpxClient(cookies=_no_cookies())
+    return DefaultAsyncHttpxClient(cookies=_no_cookies(), **_BOUNDED)
 
 
 def _no_cookies() -> CookieJar:
@@ -115,4 +117,4 @@ def _http() -> Any:
             """Close the pool."""
             await super().aclose()
 
-    return Shared(cookies=_no_cookies())
+    return Shared(cookies=_no_cookies(), **_BOUNDED)

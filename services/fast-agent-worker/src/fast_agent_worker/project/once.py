@@ -20,7 +20,7 @@ from fast_agent.ui.console_display import ConsoleDisplay
 from fast_agent_worker.project.models import share_connections
 from fast_agent_worker.project.shorter import shorten
 from fast_agent_worker.project.stderr import stderr_of
-from fast_agent_worker.project.transport import over_aiohttp
+from fast_agent_worker.project.transport import bound_transports
 
 _MODELS = 64
 """Models of which the factory is kept: those of the agents, and some that turns are replayed with."""
@@ -43,7 +43,7 @@ def make_once() -> None:
     ConsoleDisplay._apply_console_theme = _nothing
     Logger.event = _printed_only(Logger.event)
     LlmAgent.show_assistant_message = McpAgent.show_assistant_message = _show_nothing
-    client_gateway._managed_http_transport_context = over_aiohttp(client_gateway._managed_http_transport_context)
+    bound_transports()
     client_gateway.__dict__["get_stderr_handler"] = stderr_of
     shorten()
 

@@ -15,6 +15,9 @@ from pallas_contracts.message import utc_now
 from pallas_schemas.schema import check_definition
 from pallas_teams import AgentConfig, TeamFolder
 
+LARGEST_TEAM = 32 * 1024 * 1024
+"""Bytes of the definitions of a team. Every gateway, the registry and the monitor keep those of all teams."""
+
 _IMAGE_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
@@ -92,18 +95,22 @@ def define_with_model(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition
     return define(folder, agent).model_copy(update=update)
 
 
-async def check_agent(definition: AgentDefinition) -> None:
-    """Read a definition as everybody else will.
+async def check_agent(definition: AgentDefinition, beside: int = 0) -> int:
+    """Read a definition as everybody else will, and return its bytes. Those of the team's other agents are `beside`.
 
     Raises:
         Rejected: it cannot be used.
         Unavailable: its schemas cannot be checked now.
     """
     ids = {"team": definition.team, "agent": definition.agent}
-    read = read_definition(ids, definition.model_dump_json().encode())
+    data = definition.model_dump_json().encode()
+    if beside + len(data) > LARGEST_TEAM:
+        raise Rejected(f"its definition cannot be used: with it, the team's are larger than {LARGEST_TEAM} bytes")
+    read = read_definition(ids, data)
     if read.unusable is not None:
         raise Rejected(f"its definition cannot be used: {read.unusable}")
     await check_definition(read)
+    return len(data)
 
 
 def define(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:

@@ -46,6 +46,8 @@ class Connection(HttpToolsProtocol):
     _refusal: tuple[int, str] | None = None
     _deaf = False
     _in_body = False
+    _served: RequestResponseCycle | None = None
+    """The request that is being served. Others may have been read behind it."""
     _unread = 0
     """Bytes since the last end of headers or piece of a body."""
     _head = _hosts = _joined = 0
@@ -175,7 +177,14 @@ class Connection(HttpToolsProtocol):
         self._forget()
         self.door.unread.pop(self, None)
         self._has_arrived()
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True  # uvicorn tells only the request that was read last
+            self._served.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def refuse(self, status: int, reason: str) -> None:
         """Answer the request that is being read, and close the connection."""

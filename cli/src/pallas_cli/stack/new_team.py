@@ -55,7 +55,7 @@ from agent_worker.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 
-_SCHEMA = {
+SCHEMA = {
     "type": "object",
     "properties": {"offset": {"type": "number", "description": "Hours east of Greenwich", "default": 0}},
 }

@@ -88,10 +88,11 @@ def read_arguments(tool: "Tool", program: str, words: Sequence[str]) -> tuple[Do
         Exit: the help was wanted.
     """
     whole = read_input(words[0]) if words and (words[0] == "-" or words[0].startswith("{")) else None
-    required: Sequence[str] = tool.input_schema.get("required", ())
-    forms: dict[str, Any] = {} if whole is not None else tool.input_schema.get("properties", {})
-    named = {f"p{number}": name for number, name in enumerate(filter(_NAME.fullmatch, forms))}
-    options = {it: _parameter(it, name, forms[name], required=name in required) for it, name in named.items()}
+    forms = _forms(tool) if whole is None else {}
+    required: object = tool.input_schema.get("required")
+    needed: list[Any] = required if _is_array(required) else []
+    named = {f"p{number}": name for number, name in enumerate(forms)}
+    options = {it: _parameter(it, name, forms[name], required=name in needed) for it, name in named.items()}
     for name, annotation in _OWN.items():
         if name not in forms:
             options[name] = Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=False)
@@ -111,6 +112,17 @@ def read_arguments(tool: "Tool", program: str, words: Sequence[str]) -> tuple[Do
         raise typer.Exit
     given = {name: _value(name, forms[name], found.pop(it)) for it, name in named.items()}
     return whole or {name: value for name, value in given.items() if value not in (None, [])}, found
+
+
+def _forms(tool: "Tool") -> dict[str, Document]:
+    """The schemas of the properties that can be options; the others can be given as JSON only."""
+    properties: object = tool.input_schema.get("properties")
+    forms = dict[str, Document]()
+    for name, form in properties.items() if _is_object(properties) else ():
+        taken = {"help", *(each.replace("_", "-") for each in forms)}
+        if _NAME.fullmatch(name) and name.replace("_", "-") not in taken:
+            forms[name] = form if _is_object(form) else {}
+    return forms
 
 
 def _parameter(key: str, name: str, form: Document, *, required: bool) -> Parameter:
@@ -201,10 +213,7 @@ def _print_tools(tools: "Sequence[Tool]", *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in tools], indent=2))
         return
-    rows = [
-        (each.name, ", ".join(each.input_schema.get("properties", {})) or "-", each.description or "-")
-        for each in tools
-    ]
+    rows = [(each.name, ", ".join(_forms(each)) or "-", each.description or "-") for each in tools]
     print_table(("tool", "arguments", "what it does"), rows)
 
 

@@ -18,6 +18,9 @@ SCHEMA: dict[str, Any] = {
         "kind": {"enum": ["a", "b"]},
         "tags": {"type": "array", "items": {"type": "string"}},
         "filter": {"type": "object"},
+        "any": True,
+        "agent-name": {"type": "integer"},
+        "help": {"type": "string"},
         "$odd": {"type": "string"},
     },
     "required": ["agent_name"],
@@ -38,7 +41,7 @@ def read(*words: str, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
         (("--deep",), {"deep": True}),
         (("--no-deep", "--kind", "b"), {"deep": False, "kind": "b"}),
         (("--tags", "one", "--tags", "two"), {"tags": ["one", "two"]}),
-        (("--filter", '{"a": [1]}', "--yes"), {"filter": {"a": [1]}}),
+        (("--filter", '{"a": [1]}', "--any", "[2]", "--yes"), {"filter": {"a": [1]}, "any": [2]}),
     ],
     ids=str,
 )
@@ -65,6 +68,11 @@ def test_one_json_object_is_sent_as_it_is() -> None:
 def test_words_that_do_not_fit_name_the_option(words: tuple[str, ...], error: str) -> None:
     with pytest.raises(WrongUsage, match=error):
         read(*words)
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": []}, {"properties": {"a": 1}, "required": "a"}], ids=str)
+def test_a_schema_that_is_none_makes_no_required_options(schema: dict[str, Any]) -> None:
+    assert read(schema=schema) == {}
 
 
 def test_a_property_may_be_named_like_an_option_of_every_tool() -> None:

@@ -22,7 +22,7 @@ from pallas_cli.rest.client import Api, Row, api_at
 from pallas_cli.waiting import shown
 
 type Given = dict[str, Any]
-"""What the user gave, by parameter; `as_json`; of a list the `page`. A name that was looked up is an id here."""
+"""What the user gave, by parameter, and the `body` of a change. A name that was looked up is an id, of the `row`."""
 
 type Work = Callable[[Api, Given], None]
 type Check = Callable[[Given], None]
@@ -53,14 +53,14 @@ class Service:
         Raises:
             Refused: the address or the password is missing, or the work raises it.
         """
-        url, data = find_address(given["url"], given["data"], self.part), find_admin_password(given["data"])
-        with shown(f"asking {self.name}"), api_at(url, data, service=self.name, root=self.root) as api:
+        where, password = find_address(given["url"], given["data"], self.part), find_admin_password(given["data"])
+        with shown(f"asking {self.name}"), api_at(where, password, service=self.name, root=self.root) as api:
             work(api, given)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of commands. `find` looks up what a parameter names; the row is in `given["row"]` then."""
+    """A group of commands. `find` looks up what a parameter names."""
 
     service: Service
     find: Mapping[str, Callable[[Api, str], Row]] = field(default_factory=dict[str, Callable[[Api, str], Row]])
@@ -75,10 +75,10 @@ class Group:
         more = [*([YES] if sure else []), *(PAGE if isinstance(work, List) else [])]
 
         def command(**given: Any) -> None:
-            if isinstance(work, Change) and work.body is not None:
-                given["body"] = work.body(given)
             if check is not None:
                 check(given)
+            if isinstance(work, Change) and work.body is not None:
+                given["body"] = work.body(given)
             if sure:
                 confirm(sure.format_map(given), yes=given["yes"], as_json=given["as_json"])
             self.service.run(self._found(work), given)

@@ -34,7 +34,7 @@ from health_monitor.settings import MonitorSettings
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
-from pallas_cli.k8s.hosted import HostedTeam
+from pallas_cli.k8s.folders import HostedTeam
 from pallas_cli.k8s.stamp import stamped
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 

@@ -4,8 +4,11 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +23,7 @@ if TYPE_CHECKING:
     from pallas_contracts.errors import Unavailable
 
 NatsUrl = Annotated[
-    str | None,
-    typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats")),
+    str | None, typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats"))
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -164,6 +166,34 @@ def run_on(
     `doing` is shown on a terminal when that takes long; None: the work itself shows what it does, or asks.
     """
     run_as(access_to(find_address(url, data, "nats"), data), work, doing=doing)
+
+
+@dataclass(frozen=True, slots=True)
+class OnBroker:
+    """The options of a command that say at which broker it works, and whether it prints JSON."""
+
+    nats: str | None
+    data: Path
+    as_json: bool
+
+    def run(self, work: "Callable[..., Awaitable[None]]", *, doing: str | None = ASKING, **given: object) -> None:
+        """Connect, and run `work` with the bus, what is given and `as_json` until it ends or Ctrl-C."""
+        run_on(self.nats, self.data, partial(work, **given, as_json=self.as_json), doing=doing)
+
+
+def on_broker(work: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of `OnBroker`, which `work` gets as its first parameter."""
+
+    def command(*, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False, **given: Any) -> None:
+        work(OnBroker(nats, data, as_json), **given)
+
+    *own, _ = signature(command).parameters.values()
+    _, *others = signature(work).parameters.values()
+    command.__dict__["__signature__"] = Signature(
+        [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*others, *own)]
+    )
+    command.__name__, command.__doc__ = work.__name__, work.__doc__
+    return command
 
 
 def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING) -> None:

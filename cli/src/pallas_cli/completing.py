@@ -76,6 +76,20 @@ def _agents(ctx: typer.Context, data: Path) -> list[str]:
     return _from_broker(ctx, data, read)
 
 
+def _tools(ctx: typer.Context, data: Path) -> list[str]:
+    """The tools of the agent that was typed."""
+    from pallas_bus.transport import kv
+    from pallas_contracts.catalog import AGENTS
+
+    team, _, name = str(ctx.params.get("agent")).rpartition("/")
+
+    async def read(bus: "Bus") -> list[str]:
+        agents = (await kv.snapshot(bus, AGENTS)).values()
+        return [tool.name for it in agents if it.agent == name and team in ("", it.team) for tool in it.tools]
+
+    return _from_broker(ctx, data, read)
+
+
 def _teams(ctx: typer.Context, data: Path) -> list[str]:
     return [agent.partition("/")[0] for agent in _agents(ctx, data)]
 
@@ -95,15 +109,16 @@ def _turns(ctx: typer.Context, data: Path) -> list[str]:
 
 
 def _registered_teams(ctx: typer.Context, data: Path) -> list[str]:
-    from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
+    from pallas_cli.rest.client import api_at
 
-    with admin_api(_address(ctx, data, "team_lifecycle", "url"), find_admin_password(data)) as api:
+    with api_at(_address(ctx, data, "team_lifecycle", "url"), find_admin_password(data)) as api:
         api.http.timeout = SECONDS
         return [row["id"] for row in api.rows("teams")]
 
 
 complete_agent = _quietly(_agents)
+complete_tool = _quietly(_tools)
 complete_team = _quietly(_teams)
 complete_turn = _quietly(_turns)
 complete_registered_team = _quietly(_registered_teams)

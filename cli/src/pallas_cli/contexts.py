@@ -11,23 +11,49 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pallas_cli.parts import DEFAULTS, Part
+from pallas_cli.parts import Part
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused, WrongUsage
 
-ADDRESSES: tuple[Part, ...] = tuple(part for part in DEFAULTS if part != "postgres")
+ADDRESSES: Mapping[Part, str] = {
+    "gateway": "the gateway",
+    "nats": "the NATS servers",
+    "registry": "the registry",
+    "team_lifecycle": "team-lifecycle",
+    "library_search": "library-search",
+    "pipelines": "the pipelines service",
+    "data_pool": "the data-pool",
+    "workspaces": "the console",
+}
 """The address of Postgres has a password, so it is in a file."""
-FILES = (
-    "token_file",
-    "admin_password_file",
-    "nats_seed_file",
-    "nats_system_seed_file",
-    "nats_ca_file",
-    "postgres_url_file",
-    "log_key_file",
-)
+
+
+class Secret(NamedTuple):
+    """A secret: what it is, its variable, its name in lists, and its file below `secrets` of a data folder."""
+
+    about: str
+    variable: str
+    name: str
+    kept: str | None = None
+
+
+FILES: Mapping[str, Secret] = {
+    "token_file": Secret("your bearer token", "PALLAS_TOKEN", "token"),
+    "admin_password_file": Secret(
+        "the password of the account `admin`", "PALLAS_ADMIN_PASSWORD", "admin password", "admin-password"
+    ),
+    "nats_seed_file": Secret("your seed at the broker", "PALLAS_NATS_SEED", "nats seed", "nats/cli.seed"),
+    "nats_system_seed_file": Secret(
+        "the seed of the broker's system account", "PALLAS_NATS_SYSTEM_SEED", "nats system seed", "nats/system.seed"
+    ),
+    "nats_ca_file": Secret("the certificate of the authority that the broker's is from", "PALLAS_NATS_CA", "nats ca"),
+    "postgres_url_file": Secret("the address of the Postgres server, for backups", "PALLAS_POSTGRES_URL", "postgres"),
+    "log_key_file": Secret("the platform's log key", "PALLAS_LOG_KEY", "log key", "log-key"),
+}
+"""The files of secrets that a context may name."""
+
 SETTINGS = ("data", *ADDRESSES, *FILES)
 """What a context may set: the data folder of a stack, addresses of its parts, and files."""
 

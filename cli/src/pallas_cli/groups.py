@@ -1,44 +1,81 @@
-"""The root of all commands. Former names of commands still work for one release, and `--context` may stand anywhere."""
+"""The root of all commands. `--context` may stand anywhere, and a group is imported when it is wanted."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
 
-from pallas_cli.plain_text import print_plain
-
-RENAMED: Mapping[tuple[str, ...], str] = {
-    ("users", "add"): "create",
-    ("libraries", "add"): "create",
-    ("libraries", "remove"): "delete",
-    ("keys", "add"): "create",
-    ("tokens", "issue"): "create",
-    ("tokens", "revoke"): "delete",
-    ("instances", "register"): "create",
-    ("deadletters", "drop"): "delete",
-    ("budgets", "remove"): "delete",
+GROUPS: Mapping[str, str] = {
+    "context": "Contexts: the platforms that you work with, by name.",
+    "agents": "Agents and their team folders.",
+    "data-agent": "Data agents that are written in Python.",
+    "pipelines": "Pipelines: programs that call tools of agents.",
+    "fleet": "How coding agents in workspaces of Coder change.",
+    "turns": "Turns, read from the turn log.",
+    "budgets": "What teams and callers may spend on models in a day (UTC).",
+    "events": "The recorded messages of all streams.",
+    "deadletters": "Dead letters: turns that could not be handled.",
+    "libraries": "Libraries, their members and their documents.",
+    "users": "Users, the owners of opaque tokens.",
+    "tokens": "Opaque tokens for the MCP clients of users.",
+    "teams": "Teams at team-lifecycle: their JWTs and their workspaces.",
+    "keys": "Signing keys of team JWTs and per-turn JWTs.",
+    "workspaces": "Workspaces of the console, and the teams attached to them.",
+    "instances": "Instances of Pallas at the console: agents, JWTs of teams.",
+    "sessions": "Sessions of browsers at the console.",
+    "k8s": "The platform and its teams in a Kubernetes cluster.",
+    "broker": "The broker's users, certificate, servers and leaders.",
+    "backup": "Backups of an installation, made while it runs.",
 }
-"""What a command is called now, by its group and its former name. Former names are in no list and no help."""
+"""The groups of commands, in the order of the help. `app` of the module of that name in `commands` has each."""
+
+_TABLES: Mapping[str, str] = {
+    **dict[str, str].fromkeys(("users", "tokens", "teams", "keys"), "lifecycle"),
+    **dict[str, str].fromkeys(("workspaces", "instances", "sessions"), "console"),
+}
+"""The module in `rest` with the table of a group, in place of a module of its own."""
+
+
+class Group(TyperGroup):
+    """A group, whose module is imported when one of its commands is wanted."""
+
+    def __init__(self, name: str, about: str) -> None:
+        super().__init__(name=name, help=about, no_args_is_help=True, rich_markup_mode=None)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none."""
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        if not self.commands:
+            name = (self.name or "").replace("-", "_")
+            table = _TABLES.get(name)
+            path, key = (f"rest.{table}", name.upper()) if table is not None else (f"commands.{name}", "app")
+            found: Any = getattr(import_module(f"pallas_cli.{path}"), key)
+            app: typer.Typer = found.app if table is not None else found
+            app.rich_markup_mode = None
+            self.commands.update(typer.main.get_group(app).commands)
 
 
 class Root(TyperGroup):
-    """All commands. One that is called by its former name runs, and says what it is called now."""
+    """All commands."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, about in GROUPS.items():
+            self.add_command(Group(name, about))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options of `pallas` itself. `--context NAME` may also follow the command."""
         return super().parse_args(ctx, _context_first(args))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first arguments name, and the other arguments."""
-        now = RENAMED.get(tuple(args[:2]))
-        if now is not None:
-            group, former, *others = args
-            if not ctx.resilient_parsing and "--json" not in others:
-                print_plain(
-                    f"pallas: `{group} {former}` is now `{group} {now}`; the old name will be removed", err=True
-                )
-            args = [group, now, *others]
-        return super().resolve_command(ctx, args)
 
 
 def _context_first(args: Sequence[str]) -> list[str]:

@@ -3,9 +3,13 @@
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pallas_cli.contexts import kept_in, setting
 from pallas_cli.refused import WrongUsage
+
+if TYPE_CHECKING:
+    from pallas_contracts.keyed import LogKey
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """The syntax of RFC 6750. An HTTP client that refuses another header value may print it."""
@@ -80,3 +84,15 @@ def find_admin_password(data: Path) -> str:
         Refused: it is missing.
     """
     return find_secret("PALLAS_ADMIN_PASSWORD", data, "admin-password", need="the password of `admin` is missing")
+
+
+def find_log_key(data: Path) -> "LogKey":
+    """The platform's log key, with which ids of conversations and tasks are found in the log.
+
+    Raises:
+        Refused: it is missing.
+    """
+    from pallas_contracts.keyed import LogKey
+
+    need = "the log key is missing, which is needed to find a conversation or a task"
+    return LogKey(find_secret("PALLAS_LOG_KEY", data, "log-key", need=need))

@@ -1,7 +1,7 @@
 """The `pallas` command.
 
-A new group of commands is a file in `commands/` and a line here. This module imports nothing heavy, so `pallas --help`
-is fast.
+A new group of commands is a file in `commands/` and a line in `groups.py`. This module imports nothing heavy, so
+`pallas --help` is fast.
 """
 
 import json
@@ -13,28 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.commands import (
-    agents,
-    backup,
-    broker,
-    budgets,
-    context,
-    data_agent,
-    deadletters,
-    events,
-    fleet,
-    instances,
-    k8s,
-    keys,
-    libraries,
-    pipelines,
-    sessions,
-    teams,
-    tokens,
-    turns,
-    users,
-    workspaces,
-)
+from pallas_cli.commands.call import call
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.completion import completion
 from pallas_cli.commands.console import console
@@ -55,30 +34,11 @@ commands.command()(init)
 commands.command()(up)
 commands.command()(doctor)
 commands.command()(chat)
+commands.command(context_settings={"allow_interspersed_args": False})(call)
 commands.command()(console)
 commands.command()(rpc)
 commands.command()(costs)
 commands.command()(completion)
-commands.add_typer(context.app, name="context")
-commands.add_typer(agents.app, name="agents")
-commands.add_typer(data_agent.app, name="data-agent")
-commands.add_typer(pipelines.app, name="pipelines")
-commands.add_typer(fleet.app, name="fleet")
-commands.add_typer(turns.app, name="turns")
-commands.add_typer(budgets.app, name="budgets")
-commands.add_typer(events.app, name="events")
-commands.add_typer(deadletters.app, name="deadletters")
-commands.add_typer(libraries.app, name="libraries")
-commands.add_typer(users.app, name="users")
-commands.add_typer(tokens.app, name="tokens")
-commands.add_typer(teams.app, name="teams")
-commands.add_typer(keys.app, name="keys")
-commands.add_typer(workspaces.app, name="workspaces")
-commands.add_typer(instances.app, name="instances")
-commands.add_typer(sessions.app, name="sessions")
-commands.add_typer(k8s.app, name="k8s")
-commands.add_typer(broker.app, name="broker")
-commands.add_typer(backup.app, name="backup")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Parses times that users type."""
+"""Parses times and rates that users type."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -75,3 +75,20 @@ def _given(name: str, text: str | None) -> datetime | None:
         return moment_of(text) if text else None
     except WrongUsage as error:
         raise WrongUsage(*(f"{name} {line}" for line in error.lines)) from error
+
+
+_RATE = re.compile(r"^(\d+(?:\.\d+)?)(?:/(s|m|h))?$")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def rate_of(text: str) -> float:
+    """The times a second that `text` names: `5/s`, `90/m`, or a number.
+
+    Raises:
+        Refused: `text` is none, or nothing would ever happen.
+    """
+    given = _RATE.match(text)
+    rate = float(given[1]) / _SECONDS[given[2] or "s"] if given is not None else 0.0
+    if not rate:
+        raise WrongUsage(f"--rate {text!r} is not a rate such as 5/s or 90/m")
+    return rate

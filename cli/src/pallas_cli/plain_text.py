@@ -1,8 +1,13 @@
-"""Text from the platform, printed so that it cannot control the terminal. Output of `--json` does not come here."""
+"""Text and tables, printed so that what comes from the platform cannot control the terminal.
 
+Output of `--json` does not come here.
+"""
+
+import json
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters except tab and newline, other line separators, and marks that reverse the direction of text."""
@@ -33,3 +38,48 @@ def print_plain(text: str, *, err: bool = False) -> None:
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
+
+
+_WIDE = 2000
+_LONGEST, _LONGEST_LAST = 80, 240
+"""The most characters of a cell, and of a cell of the last column, which often has a sentence."""
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headers. In a pipe each row is one line. Long cells end in an ellipsis, except the first."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, header in enumerate(headers):
+        table.add_column(header, no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*_cells(row))
+    # Names are printed literally, not as rich's markup.
+    Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False).print(table)
+
+
+def _cells(row: Sequence[str]) -> Iterator[str]:
+    for number, cell in enumerate(map(plain_line, row), 1):
+        longest = len(cell) if number == 1 else _LONGEST_LAST if number == len(row) else _LONGEST
+        yield cell if len(cell) <= longest else f"{cell[: longest - 1]}…"
+
+
+def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
+    """Print an answer as JSON, or what a person reads of it."""
+    if as_json:
+        print(json.dumps(answer, indent=2))
+    else:
+        print_plain(sentence)
+
+
+def print_list(
+    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str, as_json: bool
+) -> None:
+    """Print a list as JSON, or as a table; without items, `nothing`."""
+    if as_json:
+        print(json.dumps(answer, indent=2))
+    elif not answer:
+        print_plain(nothing)
+    else:
+        print_table(headers, rows)

@@ -28,7 +28,8 @@ type Command = Any
 
 def leaves(group: Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
     """Every command of a group that does something, with its words, in the order of the help."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if command.hidden:
             continue
         if isinstance(command, TyperGroup):

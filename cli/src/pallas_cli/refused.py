@@ -21,11 +21,7 @@ class Refused(Exception):
     default_word: ClassVar[str] = "refused"
 
     def __init__(
-        self,
-        *lines: str,
-        code: int | None = None,
-        word: str | None = None,
-        details: Mapping[str, object] | None = None,
+        self, *lines: str, code: int | None = None, word: str | None = None, details: Mapping[str, object] | None = None
     ) -> None:
         self.lines = lines
         self.code = self.default_code if code is None else code

@@ -22,9 +22,9 @@ from tests.waiting import eventually
 from health_monitor.spending import keep_spending
 from health_monitor.spending.keep_spending import KeepSpending
 from pallas_bus.transport.kv import get, put, snapshot
-from pallas_cli.costs.budgets import delete_budget, set_budget, show_budgets, whose_of
-from pallas_cli.costs.report import show_costs
-from pallas_cli.paging import WHOLE
+from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs import show_costs
+from pallas_cli.options import WHOLE
 from pallas_cli.turns.listing import filter_of, show_turns
 from pallas_cli.turns.show import show_turn
 from pallas_contracts.catalog import CLI, MONITOR, SPENDING

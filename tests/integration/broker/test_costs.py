@@ -16,9 +16,9 @@ from pallas_bus.transport.kv import snapshot
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.queue import submit
 from pallas_calls.admission.budgets import watch_budgets
-from pallas_cli.costs.budgets import delete_budget, set_budget, show_budgets, whose_of
-from pallas_cli.costs.report import show_costs
-from pallas_cli.paging import WHOLE
+from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
+from pallas_cli.costs import show_costs
+from pallas_cli.options import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 from pallas_contracts.errors import Unavailable
 

@@ -27,8 +27,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.backup import create
 from pallas_cli.backup.keys import KEYS
-from pallas_cli.backup.manifest import Kind
-from pallas_cli.backup.store import open_store
+from pallas_cli.backup.store import Kind, open_store
 from pallas_cli.stack.data import locked
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (

@@ -9,9 +9,8 @@ from pyrage import x25519
 from tests.embedded import free_port
 from tests.unit.cli.test_backup import NOW, a_backup, everything, writing
 
-from pallas_cli.backup.retention import prune
 from pallas_cli.backup.sealing import check, seal, unseal
-from pallas_cli.backup.store import open_store
+from pallas_cli.backup.store import open_store, prune
 from pallas_cli.refused import Refused
 
 

@@ -25,7 +25,7 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim
 from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_cli.agents.view import retire_team, show_agent, show_agents
+from pallas_cli.commands.agents import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns.tail import tail
 from pallas_contracts.agents import ModelDependency, WorkerPresence

@@ -24,8 +24,9 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.queue import submit
-from pallas_cli.events.replay import replay
-from pallas_cli.events.tail import document_of, line_of, tail
+from pallas_cli.commands.events import document_of, line_of
+from pallas_cli.commands.events import follow as tail
+from pallas_cli.commands.events import publish as replay
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.message import utc_now

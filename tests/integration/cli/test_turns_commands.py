@@ -23,7 +23,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
-from pallas_cli.turns.cancel import cancel
+from pallas_cli.turns.ending import cancel
 from pallas_cli.turns.listing import filter_of, show_turns
 from pallas_cli.turns.show import show_turn
 from pallas_cli.turns.tail import tail

@@ -21,7 +21,7 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.refused import Refused
-from pallas_cli.turns.forget import forget, hash_of
+from pallas_cli.turns.ending import forget, hash_of
 from pallas_contracts.catalog import (
     DEAD_LETTER,
     DEAD_LETTERS,

@@ -30,13 +30,12 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import replay_many as engine
 from pallas_calls import replay_room
-from pallas_cli.deadletters.retry import retry_one_letter
+from pallas_cli.deadletters import retry_one_letter
 from pallas_cli.refused import Refused
-from pallas_cli.turns.listing import show_turns
-from pallas_cli.turns.many import cancel_many, forget_many
+from pallas_cli.turns.ending import cancel_many, forget_many
+from pallas_cli.turns.listing import Selection, check_model, selection_of, show_turns
 from pallas_cli.turns.replay import replay_turn
-from pallas_cli.turns.replay_many import Wish, replay_many
-from pallas_cli.turns.selection import Selection, check_model, selection_of
+from pallas_cli.turns.replays import Wish, replay_many
 from pallas_contracts.agents import Allow
 from pallas_contracts.catalog import (
     AGENTS,

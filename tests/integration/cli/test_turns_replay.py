@@ -31,8 +31,7 @@ from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.refused import Refused
-from pallas_cli.turns.replay import replay_turn
-from pallas_cli.turns.replay_plan import Unconfirmed
+from pallas_cli.turns.replay import Unconfirmed, replay_turn
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, KEPT_REQUEST, STREAMS, TURN_LOG
 from pallas_contracts.turns import TurnOutcome, TurnRequested
 

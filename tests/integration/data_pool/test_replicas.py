@@ -22,7 +22,7 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import queue_state
-from pallas_cli.agents.view import retire_team
+from pallas_cli.commands.agents import retire_team
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, DATA_TEAM, GATEWAY, POOL

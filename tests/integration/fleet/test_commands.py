@@ -1,4 +1,4 @@
-"""`pallas fleet` at a gateway, a fleet and the stand-in for Coder."""
+"""`pallas call fleet/fleet` and `pallas fleet watch` at a gateway, a fleet and the stand-in for Coder."""
 
 import asyncio
 import json
@@ -13,9 +13,11 @@ from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_gateway, until
 
 from pallas_bus.transport.access import Access
-from pallas_cli.fleet.calls import FleetRefused, fleet_at
-from pallas_cli.fleet.watch import Watch
+from pallas_cli.fleet import Watch, fleet_at
+from pallas_cli.refused import Refused
 from pallas_demo.coder import Fault
+
+FLEET = ("call", "fleet/fleet")
 
 
 @pytest.fixture
@@ -26,70 +28,76 @@ async def pallas(lab: Lab, tmp_path: Path) -> AsyncGenerator[Pallas]:
         command = Pallas({"PALLAS_GATEWAY_URL": front.base}, tmp_path)
 
         async def answers() -> bool:
-            return (await command("fleet", "list")).code == 0
+            return (await command(*FLEET, "list_agents")).code == 0
 
         await until(answers)
         yield command
 
 
 async def test_an_agent_from_its_creation_to_its_end(lab: Lab, pallas: Pallas) -> None:
-    assert (await pallas.done("fleet", "list")).out == "no coding agents\n"
-    made = await pallas.done("fleet", "create", "papi", "--project", "setup", "--spec", "say I am papi")
-    assert made.out == "Agent 'papi' created successfully\n"
-    assert {line.partition(": ")[0] for line in made.err.splitlines()} == {"The workspace of papi"}
+    assert (await pallas.done(*FLEET, "list_agents")).out == "agents: -\ntotal_count: 0\n"
+    made = await pallas.done(*FLEET, "create_agent", "--name", "papi", "--project", "setup", "--spec", "say I am papi")
+    assert "message: Agent 'papi' created successfully\n" in made.out
+    assert "The workspace of papi" in {line.partition(": ")[0] for line in made.err.splitlines()}
     await lab.idle("papi")
-    assert (await pallas.done("fleet", "list")).rows == [["papi", "idle", "-"]]
-    shown = (await pallas.done("fleet", "show", "PAPI")).out.splitlines()
-    assert shown[:3] == ["papi: idle", "  role: coder", "  project: Setup"]
-    assert shown[-2:] == ["  spec:", "    say I am papi"]
-    started = await pallas.done("fleet", "start", "papi", "work 60 s")
-    assert started.out.startswith("Task started on agent 'papi': ")
-    [refusal] = await pallas.refused("fleet", "start", "papi", "another")
+    assert (await pallas.done(*FLEET, "list_agents")).rows[0][:2] == ["papi", "idle"]
+    shown = (await pallas.done(*FLEET, "show_agent", "--agent-name", "PAPI")).out.splitlines()
+    assert {"  name: papi", "  role: coder", "  project: Setup", "  spec: say I am papi"} <= set(shown)
+    start = (*FLEET, "start_agent_task", "--agent-name", "papi", "--task-description")
+    assert (await pallas.done(*start, "work 60 s", "--json")).json["task"]["summary"] == "work 60 s"
+    [*_, refusal] = (await pallas(*start, "another")).err.splitlines()
     assert refusal.startswith("pallas: Agent 'papi' ")
     assert refusal.endswith("(409)")
-    again = await pallas("fleet", "start", "papi", "another", "--json")
-    assert (again.code, again.error["code"], again.error["details"]["status"]) == (1, "conflict", 409)
-    assert (await pallas.done("fleet", "stop", "papi")).out == "Task stopped successfully: work 60 s\n"
-    tasks = (await pallas.done("fleet", "history", "papi", "--json")).json["tasks"]
-    assert [(task["status"], task["summary"]) for task in tasks] == [
-        ("stopped", "work 60 s"),
-        ("completed", "say I am papi"),
-    ]
-    first = await pallas.done("fleet", "history", "papi", "--limit", "1")
-    assert (len(first.rows), first.err) == (1, f"more: --after {tasks[0]['id']}\n")
-    rest = await pallas.done("fleet", "history", "papi", "--limit", "1", "--after", tasks[0]["id"], "--json")
-    assert (rest.json, rest.err) == ({"tasks": tasks[1:], "total_count": 2}, "")
-    await pallas.refused("fleet", "delete", "papi", code=2)
-    deleted = await pallas.done("fleet", "delete", "papi", "--yes")
-    assert deleted.out == "Agent 'papi' deleted successfully\n"
-    assert {line.partition(": ")[0] for line in deleted.err.splitlines()} <= {"Deleting the workspace of papi"}
+    again = await pallas(*start, "another", "--json")
+    error = json.loads(again.err.splitlines()[-1])
+    assert (again.code, error["code"], error["details"]["status"]) == (1, "conflict", 409)
+    stopped = await pallas.done(*FLEET, "stop_agent_task", '{"agent_name": "papi"}', "--yes")
+    assert "message: Task stopped successfully\n" in stopped.out
+    history = await pallas.done(*FLEET, "show_agent_task_history", "--agent-name", "papi", "--page-size", "1", "--json")
+    assert (history.json["total_count"], history.json["tasks"][0]["status"]) == (2, "stopped")
+    [question] = await pallas.refused(*FLEET, "delete_agent", "--agent-name", "papi", code=2)
+    assert question.startswith("pallas: to confirm that delete_agent may change or delete what is there, pass --yes")
+    deleted = await pallas.done(*FLEET, "delete_agent", "--agent-name", "papi", "--yes")
+    assert "message: Agent 'papi' deleted successfully\n" in deleted.out
 
 
-async def test_projects_and_roles_are_tables(pallas: Pallas) -> None:
-    rows = (await pallas.done("fleet", "projects")).rows
+async def test_tools_and_their_options_are_those_of_the_agent(pallas: Pallas) -> None:
+    tools = {row[0]: row[1] for row in (await pallas.done(*FLEET)).rows}
+    assert tools["show_agent"] == "agent_name"
+    usage = (await pallas.done(*FLEET, "create_agent", "--help")).out
+    assert usage.startswith("Usage: pallas call fleet/fleet create_agent [OPTIONS]\n")
+    assert "--project <str>" in usage
+    rows = (await pallas.done(*FLEET, "list_agent_projects")).rows
     assert [row[0] for row in rows] == ["Broken", "DataOne", "Plain", "Setup"]
-    assert [row[0] for row in (await pallas.done("fleet", "roles", "Setup")).rows] == ["coder", "operator", "manager"]
+    roles = (await pallas.done(*FLEET, "list_agent_roles", "--project", "Setup")).rows
+    assert [row[0] for row in roles] == ["coder", "operator", "manager"]
 
 
 async def test_refusals_are_sentences(lab: Lab, pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await pallas.refused("fleet", "show", "nobody") == ["pallas: Agent 'nobody' does not exist. (404)"]
-    [bad] = await pallas.refused("fleet", "create", "a b", "--project", "Setup", "--spec", "x")
+    show = (*FLEET, "show_agent", "--agent-name", "nobody")
+    assert (await pallas.refused(*show))[-1] == "pallas: Agent 'nobody' does not exist. (404)"
+    [*_, bad] = await pallas.refused(*FLEET, "create_agent", "--name", "a b", "--project", "Setup", "--spec", "x")
     assert bad.endswith("(400)")
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"say \xff")))
-    [text] = await pallas.refused("fleet", "start", "nobody", "-", code=2)
-    assert text == "pallas: standard input is not UTF-8 text"
+    start = (*FLEET, "start_agent_task", "--agent-name", "nobody", "--task-description", "-")
+    assert await pallas.refused(*start, code=2) == ["pallas: standard input is not UTF-8 text"]
+    assert (await pallas.refused(*FLEET, "show_agents"))[0].startswith(
+        "pallas: there is no tool 'show_agents'; did you mean 'show_agent' or 'list_agents'"
+    )
+    [unknown] = await pallas.refused("call", "fleet/flet", "list_agents")
+    assert unknown.startswith("pallas: there is no agent 'fleet/flet'")
     await lab.coder.fault(Fault(mode="bad_gateway"))
-    [away] = await pallas.refused("fleet", "projects")
+    [*_, away] = await pallas.refused(*FLEET, "list_agent_projects")
     assert away.endswith("(503)")
-    [gone] = await pallas.refused("fleet", "list", "--url", "http://127.0.0.1:9", code=3)
-    assert "http://127.0.0.1:9 cannot be reached" in gone
+    [gone] = await pallas.refused("call", "--url", "http://127.0.0.1:9", *FLEET[1:], code=3)
+    assert "could not be reached" in gone or "cannot be reached" in gone
 
 
 async def test_a_gateway_without_a_fleet_says_so(tmp_path: Path) -> None:
     with NatsServer(tmp_path / "nats") as broker:
         async with a_gateway(broker.url) as front:
             command = Pallas({"PALLAS_GATEWAY_URL": front.base}, tmp_path)
-            [refusal] = await command.refused("fleet", "list")
+            [refusal] = await command.refused("fleet", "watch")
             assert refusal == f"pallas: the gateway at {front.base} has no fleet"
 
 
@@ -107,7 +115,7 @@ async def test_watch_prints_statuses_and_what_agents_write(
 
     await lab.create("papi")
     async with fleet_at(pallas.environ["PALLAS_GATEWAY_URL"], None) as fleet:
-        with pytest.raises(FleetRefused, match="does not exist"):
+        with pytest.raises(Refused, match="does not exist"):
             await Watch(fleet, "nobody", as_json=True).run(lambda: Access(lab.nats_url))
         watching = asyncio.create_task(Watch(fleet, "PAPI", as_json=True).run(lambda: Access(lab.nats_url)))
         await until_printed({"agent": "papi", "status": "idle"})

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent_worker.teams.make_agents import host_team
-from pallas_cli.agents.check import check
+from pallas_cli.agents import check
 from pallas_contracts.agents import read_definition
 from pallas_contracts.bounds import (
     FEW,

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from pyrage import x25519
 from tests.requirements import requirement
 
-from pallas_cli.backup.identities import make_identity, read_identities, read_recipients
-from pallas_cli.backup.keys import differences, fingerprints
-from pallas_cli.backup.manifest import MANIFEST, Manifest, new_id, parts_in_order
-from pallas_cli.backup.retention import prune
-from pallas_cli.backup.run_restore import RestoreOptions
+from pallas_cli.backup.commands import RestoreOptions
+from pallas_cli.backup.keys import differences, fingerprints, make_identity, read_identities, read_recipients
 from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal
-from pallas_cli.backup.store import Store, open_store
+from pallas_cli.backup.store import MANIFEST, Manifest, Store, new_id, open_store, parts_in_order, prune
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, DATABASES
 from pallas_contracts.contract import Saved

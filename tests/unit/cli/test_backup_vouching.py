@@ -8,12 +8,10 @@ import pytest
 from tests.requirements import requirement
 from tests.unit.cli.test_backup import IDENTITY, NOW, a_store, writing
 
-from pallas_cli.backup.keys import fingerprints
-from pallas_cli.backup.manifest import CODES, MANIFEST, Manifest, Part, new_id, path_of
+from pallas_cli.backup.create import verify
+from pallas_cli.backup.keys import fingerprints, make_codes, who_vouches
 from pallas_cli.backup.sealing import Damaged, seal
-from pallas_cli.backup.store import Store
-from pallas_cli.backup.verify import verify
-from pallas_cli.backup.vouching import make_codes, who_vouches
+from pallas_cli.backup.store import CODES, MANIFEST, Manifest, Part, Store, new_id, path_of
 from pallas_cli.refused import Refused
 
 NAMES = ["log-key"]  # one, since deriving from a key is slow on purpose

@@ -3,7 +3,7 @@
 import pytest
 from tests.requirements import requirement
 
-from pallas_cli.costs.budgets import Whose, whose_of
+from pallas_cli.commands.budgets import Whose, whose_of
 from pallas_cli.refused import Refused
 from pallas_contracts.costs import granted_budget
 from pallas_contracts.errors import Rejected

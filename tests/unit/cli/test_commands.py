@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from pallas_cli import main
-from pallas_cli.groups import RENAMED
+from pallas_cli.reference import leaves
 from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_there
 
 AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: offline, instruction: Hello.}\n"
@@ -27,18 +26,22 @@ def run(*words: str) -> tuple[int, str]:
 
 def test_every_command_that_connects_to_a_stack_has_the_option_data() -> None:
     """Its broker is at `--nats`; team-lifecycle, the library search or the gateway is at `--url`."""
-    whole, options = get_command(main.commands), dict[str, set[str]]()
-    assert isinstance(whole, TyperGroup)
-    for group, command in whole.commands.items():
-        for name, leaf in command.commands.items() if isinstance(command, TyperGroup) else [("", command)]:
-            options[f"{group} {name}"] = {option for parameter in leaf.params for option in parameter.opts}
+    options = {
+        words: {option for parameter in leaf.params for option in parameter.opts}
+        for words, leaf in leaves(get_command(main.commands))
+    }
     connecting = [name for name in options if options[name] & {"--nats", "--url"}]
     assert len(connecting) > 40
     assert [name for name in connecting if "--data" not in options[name]] == []
 
 
-def test_the_command_line_imports_no_heavy_library() -> None:
-    script = "import sys, pallas_cli.main; print(*sys.modules)"
+def test_the_help_imports_no_heavy_library() -> None:
+    script = """if True:
+        import io, sys, contextlib, pallas_cli.main
+        with contextlib.redirect_stdout(io.StringIO()):
+            pallas_cli.main.commands(["--help"], standalone_mode=False)
+        print(*sys.modules)
+    """
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"mcp", "pydantic", "rich.console", "asyncio", "nats", "yaml"} & set(loaded)
 
@@ -136,16 +139,6 @@ def pallas(*words: str, stdout: IO[str] | int) -> "subprocess.CompletedProcess[s
     """Run the command as a process that writes to `stdout`."""
     command = [sys.executable, "-m", "pallas_cli", *words]
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
-
-
-@pytest.mark.parametrize(("group", "former"), RENAMED)
-def test_a_command_can_be_called_by_its_former_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: str, former: str
-) -> None:
-    code, out, err = said(monkeypatch, capsys, group, former, "--help")
-    now = RENAMED[group, former]
-    assert (code, err) == (0, f"pallas: `{group} {former}` is now `{group} {now}`; the old name will be removed\n")
-    assert f"pallas {group} {now} " in out
 
 
 def said(

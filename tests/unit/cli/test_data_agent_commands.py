@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pallas_cli.data_agents.load import load_agents
+from pallas_cli.commands.data_agent import load_agents
 from pallas_cli.main import commands
 from pallas_cli.refused import Refused
 

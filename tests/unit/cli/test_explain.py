@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.agents.check import check
-from pallas_cli.agents.explain import explain_folder
+from pallas_cli.agents import check, explain_folder
 from pallas_cli.team_folders import read_teams
 
 MODULE = """

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from library_search.reading.files import KINDS
 from pallas_cli import main
-from pallas_cli.libraries.files import ENDINGS, find_files
+from pallas_cli.libraries import ENDINGS, find_files
 from pallas_cli.refused import Refused
 
 

@@ -13,8 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pallas_cli.main import commands
-from pallas_cli.pipelines.faults import fault_lines
-from pallas_cli.pipelines.sources import Source
+from pallas_cli.pipelines import Source, fault_lines
 from pallas_cli.refused import Refused
 
 HASH = "ab" * 32
@@ -191,23 +190,6 @@ def test_a_run_tells_what_happens_meanwhile(service: Service) -> None:
     assert (code, err.splitlines()[:3]) == (0, ["running order", "demo.get: started", "plain"])
 
 
-def test_the_list_has_names_and_signatures(service: Service) -> None:
-    one = {"name": "shared/one", "structuralHash": HASH, "inputs": {"a": "Int"}, "outputs": {"x": "Int", "y": "Json"}}
-    broken: dict[str, Any] = {
-        "aliases": [],
-        "structuralHash": HASH,
-        "broken": "E002: there is no module demo.get any more",
-    }
-    service.answers["/pipelines"] = 200, {"pipelines": [one, broken]}
-    code, out, err = pipelines(service, "list")
-    assert err == "broken: -: E002: there is no module demo.get any more\n"
-    rows = [line.split() for line in out.splitlines()]
-    assert (code, rows[1]) == (0, ["shared/one", HASH[:12], "a:", "Int", "x:", "Int,", "y:", "Json"])
-    assert rows[2] == ["-", HASH[:12], "-", "-"]
-    service.answers["/pipelines"] = 200, {"pipelines": []}
-    assert pipelines(service, "list")[1] == "no pipelines\n"
-
-
 def test_show_prints_the_signature_the_source_and_the_pictures(service: Service, tmp_path: Path) -> None:
     path = "/pipelines/user%3Aalice%2Forder"
     document = {"name": "user:alice/order", "structuralHash": HASH, "inputs": {"a": "Int"}, "outputs": {"x": "Int"}}
@@ -221,17 +203,6 @@ def test_show_prints_the_signature_the_source_and_the_pictures(service: Service,
     picture = tmp_path / "dag.svg"
     code, out, _ = pipelines(service, "show", "user:alice/order", "--mermaid", "--svg", str(picture))
     assert (code, out, picture.read_text()) == (0, "flowchart LR\n", "<svg/>\n")
-
-
-def test_history_lists_executions_and_how_to_go_on(service: Service) -> None:
-    one = {"executionId": "exec-1", "tool": "execute", "status": "failed", "startedAt": "2026-03-01T10:00:00.123Z"}
-    one |= {"durationMs": 12.5}
-    service.answers["/history?limit=50"] = 200, {"executions": [one], "cursor": "c2"}
-    code, out, err = pipelines(service, "history")
-    assert (code, err) == (0, "more: --after c2\n")
-    assert out.splitlines()[1].split() == ["exec-1", "execute", "failed", "2026-03-01", "10:00:00", "12.5"]
-    service.answers["/history?limit=5&cursor=c2"] = 200, {"executions": []}
-    assert pipelines(service, "history", "--limit", "5", "--after", "c2")[1] == "no executions\n"
 
 
 def test_diff_tells_what_was_added_removed_and_changed(service: Service, program: str) -> None:

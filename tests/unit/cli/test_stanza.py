@@ -9,7 +9,7 @@ import yaml
 from tests.requirements import requirement
 
 from pallas_cli.refused import Refused
-from pallas_cli.workspaces.stanza import reveal_into
+from pallas_cli.rest.stanza import reveal_into
 
 JWT = "eyJ" + "x" * 400
 STANZA = f"""\

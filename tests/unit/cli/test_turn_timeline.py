@@ -1,4 +1,4 @@
-"""The timeline of a turn: nesting, durations and their sums."""
+"""A turn as a timeline and as a tree, and two of them side by side."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from pallas_bus.history.contents import content_of
 from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_bus.history.wording import text_of
-from pallas_cli.turns.timeline import lines_of
+from pallas_cli.turns.show import Node, lines_side_by_side, timeline_lines, tree_lines, tree_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
@@ -96,7 +96,7 @@ NESTED = a_turn(
 
 
 def test_calls_are_nested_in_steps_and_a_sub_agent_in_its_call() -> None:
-    assert lines_of(NESTED) == [
+    assert timeline_lines(NESTED) == [
         "    after      took",
         "    0.000     0.500  waited in the queue",
         "    0.500     1.500  attempt 1 by w1",
@@ -127,7 +127,7 @@ def test_answers_that_a_later_attempt_has_taken_over_are_marked() -> None:
     turn = a_turn(
         (0.1, first), (0.5, [(0.5, Restarted())]), (0.6, [(0.7, Continued(n=2, taken=("1", "1.1")))]), ends=0.8
     )
-    assert lines_of(turn)[2:-1] == [
+    assert timeline_lines(turn)[2:-1] == [
         "    0.100     0.300  attempt 1 by w1",
         "    0.100     0.100    offline answered (7 in, 2 out); taken over",
         "    0.200     0.100    argos/search; taken over",
@@ -216,7 +216,7 @@ def test_a_turn_without_events_has_an_empty_timeline() -> None:
     turn = TurnHistory("red", "harper", "t1")
     assert timeline(turn) == []
     assert times_of([]).total == 0.0
-    assert lines_of(turn) == ["    after      took"]
+    assert timeline_lines(turn) == ["    after      took"]
 
 
 def test_a_call_that_was_cancelled_before_it_came_does_not_wait() -> None:
@@ -247,3 +247,99 @@ def test_answers_are_compared_by_content_and_not_when_one_is_missing() -> None:
     assert content_of(answered(one)).equals(content_of(answered(other))) is False
     assert content_of(answered(one)).equals(content_of(answered(Fault(message="a")))) is False
     assert content_of(answered(one)).equals(content_of(answered(None))) is None
+
+
+BAR = 33
+
+
+def drawn(turn: TurnHistory) -> list[str]:
+    """The lines without the bars."""
+    return [line[:20] + line[20 + BAR :] for line in tree_lines(turn)]
+
+
+def test_the_steps_of_one_run_of_an_agent_are_one_span() -> None:
+    assert drawn(NESTED) == [
+        "    after      took",
+        "    0.000     0.500 ├─ wait_in_queue",
+        "    0.500     1.500 └─ take_turn attempt 1 by w1",
+        "    0.500     1.500    └─ invoke_agent harper",
+        "    0.500     0.200       ├─ chat offline (7 in, 2 out)",
+        "    0.700     1.000       ├─ execute_tool search",
+        "    0.800     0.900       │  └─ invoke_agent research",
+        "    0.800     0.200       │     ├─ chat offline (7 in, 2 out)",
+        "    1.000     0.500       │     ├─ execute_tool argos__search",
+        "    1.000     0.600       │     └─ execute_tool argos__search",
+        "    1.700     0.200       └─ chat offline (7 in, 2 out)",
+    ]
+
+
+def test_a_bar_shows_the_part_of_the_turn_that_a_span_took() -> None:
+    bars = [line[20 : 20 + BAR - 1] for line in tree_lines(NESTED)[1:4]]
+    assert bars == [
+        "|========                      |",
+        "|        ======================|",
+        "|        ======================|",
+    ]
+
+
+def test_attempts_are_siblings_and_an_unfinished_one_has_no_duration() -> None:
+    turn = a_turn((0.1, [(0.2, tool("1"))]), (5.1, [(5.2, step("harper", 1, "llm"))]), ends=None)
+    [_, first, second] = tree_of(turn)
+    assert (first.name, first.took, second.name, second.took) == ("take_turn", 0.1, "take_turn", None)
+    assert [child.took for child in (*first.children, *second.children)] == [0.0, None]
+    assert all("=" in line for line in tree_lines(turn)[1:])
+
+
+def test_a_failed_tool_shows_its_code() -> None:
+    failed = ToolFailed(call="1", server="argos", tool="search", duration_ms=100, code="tool_error")
+    [*_, attempt] = tree_of(a_turn((0.1, [(0.2, tool("1")), (0.3, failed)]), ends=0.4))
+    [call] = attempt.children
+    assert (call.failed, call.note) == (True, "failed (tool_error)")
+
+
+def test_a_sub_agent_that_is_called_twice_has_two_runs() -> None:
+    events: list[tuple[float, AnyEvent]] = [
+        (0.1, step("harper", 1, "tool")),
+        (0.2, tool("1", "research", leaf=False)),
+        (0.2, step("research", 1, "llm")),
+        (0.3, model("research", 0.05)),
+        (0.3, done("1", 0.1, "research")),
+        (0.4, step("harper", 2, "tool")),
+        (0.4, tool("2", "research", leaf=False)),
+        (0.4, step("research", 2, "llm")),
+        (0.5, done("2", 0.1, "research")),
+    ]
+    [*_, attempt] = tree_of(a_turn((0.1, events), ends=1.0))
+    [harper] = attempt.children
+    assert [names(call) for call in harper.children] == [["invoke_agent research"], ["invoke_agent research"]]
+
+
+def names(node: Node) -> list[str]:
+    """The names of its children."""
+    return [child.name for child in node.children]
+
+
+def test_a_turn_without_events_has_no_tree() -> None:
+    assert tree_lines(TurnHistory("red", "harper", "t1")) == ["    after      took"]
+
+
+def test_two_turns_are_shown_side_by_side_in_a_wide_terminal() -> None:
+    lines = lines_side_by_side(NESTED, NESTED, 160)
+    assert all(len(line) <= 160 for line in lines)
+    both = [line.split(" | ") for line in lines if " | " in line]
+    assert all(left.rstrip() == right for left, right in both if right)
+    assert "    0.700     1.000      research/search" in [right for _, right in both]
+    assert lines[-1] == "The answers are equal."
+
+
+def test_two_turns_are_shown_one_above_the_other_in_a_narrow_terminal() -> None:
+    other = a_turn((0.1, [(0.2, Result(content=({"type": "text", "text": "else"},)))]), ends=0.3)
+    lines = lines_side_by_side(NESTED, other, 80)
+    assert not any(" | " in line for line in lines)
+    assert lines[0].startswith("old: ")
+    assert "else" in lines
+    assert lines[-1] == "The answers differ."
+
+
+def test_an_answer_without_content_cannot_be_compared() -> None:
+    assert lines_side_by_side(NESTED, a_turn((0.1, []), ends=0.3), 160)[-1].startswith("The answers cannot be compared")

@@ -1,4 +1,8 @@
-"""Makes a backup of a running installation. The manifest is written last: without it there is no backup."""
+"""Makes a backup of a running installation, and checks one without restoring it.
+
+The manifest is written last: without it there is no backup. A check compares the checksum of every file and, with the
+identity, opens each.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +18,52 @@ from pyrage import x25519
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.snapshots import Snapshot, snapshot
 from pallas_cli.backup import databases
-from pallas_cli.backup.keys import fingerprints
-from pallas_cli.backup.manifest import CODES, MANIFEST, Kind, Manifest, Part, new_id, parts_in_order, path_of
-from pallas_cli.backup.sealing import Sealed, seal
-from pallas_cli.backup.store import Store
-from pallas_cli.backup.vouching import make_codes
+from pallas_cli.backup.keys import fingerprints, make_codes
+from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal
+from pallas_cli.backup.store import CODES, MANIFEST, Kind, Manifest, Part, Store, new_id, parts_in_order, path_of
 from pallas_cli.refused import Refused
 
 type Say = Callable[[str], None]
+
+_READ = 1024 * 1024
+
+
+def sealed_of(part: Part) -> Sealed:
+    """What the manifest says of the file of a part."""
+    return Sealed(part.size, part.sha256, part.plain)
+
+
+async def verify(store: Store, manifest: Manifest, identities: Sequence[x25519.Identity], say: Say) -> None:
+    """Check every part. Without `identities` only checksums are compared.
+
+    Raises:
+        Refused: parts are damaged; with a line for each.
+    """
+    faults = list[str]()
+    for part in manifest.parts:
+        path = path_of(manifest.id, part.kind, part.name)
+        try:
+            if identities:
+                await _open(store, path, part, identities)
+            else:
+                await check(store, path, sealed_of(part))
+        except Refused as fault:
+            faults += fault.lines
+        else:
+            say(f"{'opened' if identities else 'compared'} {part.kind} {part.name}")
+    if faults:
+        raise Refused(*faults)
+
+
+async def _open(store: Store, path: str, part: Part, identities: Sequence[x25519.Identity]) -> None:
+    async def count(source: BinaryIO) -> int:
+        size = 0
+        while chunk := await asyncio.to_thread(source.read, _READ):
+            size += len(chunk)
+        return size
+
+    if await unseal(store, path, sealed_of(part), identities, count) != part.plain:
+        raise Damaged(path, "what is in it has another size than the manifest says")
 
 
 @dataclass

@@ -18,11 +18,9 @@ from pallas_bus.transport.snapshots import CHUNK, StreamState, delete_stream, st
 from pallas_bus.transport.snapshots import restore as restore_stream
 from pallas_bus.transport.streams import bucket_config, make_stream, stream_name
 from pallas_cli.backup import databases
-from pallas_cli.backup.create import Say
-from pallas_cli.backup.manifest import Manifest, Part, path_of
+from pallas_cli.backup.create import Say, sealed_of
 from pallas_cli.backup.sealing import chunks_of, unseal
-from pallas_cli.backup.store import Store
-from pallas_cli.backup.verify import sealed_of
+from pallas_cli.backup.store import Manifest, Part, Store, path_of
 from pallas_cli.refused import Refused
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
@@ -118,10 +116,7 @@ class Restoring:
     async def _hold(self) -> Hold:
         await make_stream(self.bus, stream_name(HOLDS), bucket_config(HOLDS, self.replicas))
         hold = Hold(
-            backup=self.manifest.id,
-            taken_at=self.manifest.began_at,
-            restored_at=datetime.now(UTC),
-            restored_by=self.by,
+            backup=self.manifest.id, taken_at=self.manifest.began_at, restored_at=datetime.now(UTC), restored_by=self.by
         )
         _, position = await get_entry(self.bus, HOLDS, hold=RESTORE_HOLD)
         await put(self.bus, HOLDS, hold, after=position, hold=RESTORE_HOLD)

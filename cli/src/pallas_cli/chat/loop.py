@@ -1,28 +1,140 @@
-"""The loop of `pallas chat`: read a message, show progress, show the answer.
+"""The loop of `pallas chat`: read a message, or a command to the chat itself; show progress; show the answer.
 
 On a terminal, progress is one status line that is replaced. Otherwise answers go to standard output and progress to
 standard error, so that a pipe carries only answers.
 """
 
 import asyncio
+import base64
 import json
+import mimetypes
 import signal
 import sys
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from pallas_cli.chat.conversation import Conversation, agent_endpoint
-from pallas_cli.chat.lines import HELP, Command, parse_line, read_image
-from pallas_cli.chat.reading import messages
-from pallas_cli.chat.showing import progress, show_answer
-from pallas_cli.data_agents.known_agents import naming_agents
-from pallas_cli.plain_text import plain
+from pallas_cli.data_agents import naming_agents
+from pallas_cli.plain_text import plain, plain_line
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer, CallFailed
+
+LARGEST_IMAGE = 5 * 1024 * 1024
+HELP = """\
+/agent NAME   talk to another agent; the conversation so far goes with you
+/image FILE   send a PNG, JPEG, GIF or WebP with the next message
+/help         this list
+/quit         end the chat, as does Ctrl-D
+Ctrl-C cancels a running turn. Any other line goes to the agent."""
+
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_WORDS = ("agent", "image", "help", "quit")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to the chat: its word, without the slash, and what follows."""
+
+    word: str
+    rest: str
+
+
+def parse_line(line: str) -> Command | str:
+    """A command to the chat, or the message as it was typed."""
+    word, _, rest = line.strip().partition(" ")
+    if word.startswith("/") and word[1:] in _WORDS:
+        return Command(word[1:], rest.strip())
+    return line.strip()
+
+
+def read_image(name: str) -> dict[str, str]:
+    """An image file as agents take it: its content in base64, and its type.
+
+    Raises:
+        Refused: it cannot be read, is too large, or no image that agents take.
+    """
+    path = Path(name).expanduser()
+    kind = mimetypes.guess_type(path.name)[0]
+    if kind not in _IMAGES:
+        raise Refused(f"{name or 'the image'}: is not the name of a PNG, JPEG, GIF or WebP file")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Refused(f"{name}: {error.strerror}") from None
+    if len(content) > LARGEST_IMAGE:
+        raise Refused(f"{name}: is larger than {LARGEST_IMAGE // 1024 // 1024} MiB")
+    return {"mime_type": kind, "data": base64.b64encode(content).decode()}
+
+
+async def messages(message: str | None, *, prompt: bool) -> AsyncGenerator[str]:
+    """Yield the one message, or else each line of standard input."""
+    if message is not None:
+        yield message
+        return
+    while (line := await _next_line("> " if prompt else "")) is not None:
+        if line.strip():
+            yield line.strip()
+
+
+async def _next_line(prompt: str) -> str | None:
+    """Read a line in a daemon thread, so that a blocked prompt does not delay Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str | None] = loop.create_future()
+
+    def deliver(read: str | None) -> None:
+        if not line.done():
+            line.set_result(read)
+
+    def read() -> None:
+        found = _read_line(prompt)
+        with suppress(RuntimeError):  # the loop was closed in the meantime
+            loop.call_soon_threadsafe(deliver, found)
+
+    threading.Thread(target=read, daemon=True).start()
+    return await line
+
+
+def _read_line(prompt: str) -> str | None:
+    """Return the next line, or None at the end of input. On a terminal, `input` supports line editing."""
+    if prompt and sys.stdin.isatty():
+        try:
+            return input(prompt)
+        except EOFError:
+            return None
+    return sys.stdin.readline() or None
+
+
+type Show = Callable[[str], None]
+
+
+@contextmanager
+def progress(console: Console) -> Generator[Show]:
+    """Yield a function that shows a progress line: replaced in place on a terminal, else one line each."""
+    if console.is_terminal:
+        with console.status("waiting") as status:
+            yield lambda line: status.update(Text(plain_line(line)))
+    else:
+        yield lambda line: console.print(plain_line(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def show_answer(console: Console, answer: CallAnswer) -> None:
+    """Show the answer, or why the turn failed."""
+    text = plain(answer.text)
+    if answer.failed:
+        console.print(f"failed: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+    elif console.is_terminal:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(text))
+    else:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 async def hold_chat(url: str, agent: str, message: str | None, *, token: str | None, as_json: bool) -> bool:

@@ -1,5 +1,6 @@
 """`pallas backup`: save an installation while it runs, and restore it."""
 
+import asyncio
 import json
 from collections.abc import Coroutine
 from pathlib import Path
@@ -7,13 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
+from pallas_cli.backup import commands
+from pallas_cli.backup.commands import RestoreOptions
+from pallas_cli.backup.commands import restore as run
+from pallas_cli.backup.keys import make_identity
+from pallas_cli.backup.target import running
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
-from pallas_cli.confirming import Yes, confirm
 from pallas_cli.contexts import kept_in, setting
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm
 from pallas_cli.waiting import shown
+from pallas_contracts.catalog import BACKUP
 
-app = typer.Typer(no_args_is_help=True, help="Backups of an installation, made while it runs.")
+app = typer.Typer()
 
 Where = Annotated[
     str,
@@ -41,7 +47,6 @@ Keep = Annotated[int, typer.Option(min=1, help="Number of backups to keep.")]
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    import asyncio
 
     asyncio.run(work)
 
@@ -52,8 +57,6 @@ def key(
     as_json: AsJson = False,
 ) -> None:
     """Make a key for backups. Writes the identity that opens them, and prints the public key that makes them."""
-    from pallas_cli.backup.identities import make_identity
-
     public = make_identity(out)
     print(json.dumps({"public_key": public, "identity": str(out)}) if as_json else public)
 
@@ -73,10 +76,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Save all streams, buckets and databases, encrypted. Prints the backup's id."""
-    from pallas_cli.backup import commands
-    from pallas_cli.backup.target import running
-    from pallas_contracts.catalog import BACKUP
-
     installation = running(nats, postgres, data, user=BACKUP, without=no_databases)
     _run(commands.create(store, recipient or (), installation, kept_in(data, ""), keep, as_json=as_json))
 
@@ -84,8 +83,6 @@ def create(
 @app.command("list")
 def list_backups(store: Where, limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
     """List backups, the oldest first. Interrupted backups are not listed."""
-    from pallas_cli.backup import commands
-
     with shown("reading the store"):
         commands.show_list(store, Page(limit, after), as_json=as_json)
 
@@ -93,8 +90,6 @@ def list_backups(store: Where, limit: Limit = None, after: After = None, as_json
 @app.command()
 def show(store: Where, backup: Backup = "latest", as_json: AsJson = False) -> None:
     """Show what a backup has, as its manifest says. `verify` checks it."""
-    from pallas_cli.backup import commands
-
     with shown("reading the store"):
         commands.show(store, backup, as_json=as_json)
 
@@ -108,8 +103,6 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every file of a backup, and the keys that are here. With --identity, open the files, too."""
-    from pallas_cli.backup import commands
-
     _run(commands.check(store, backup, identity, kept_in(data, ""), as_json=as_json))
 
 
@@ -141,9 +134,6 @@ def restore(
     Without --nats, and without a context that has it, the backup is restored into the data folder of a stack that does
     not run.
     """
-    from pallas_cli.backup.run_restore import RestoreOptions
-    from pallas_cli.backup.run_restore import restore as run
-
     options = RestoreOptions(nats or setting("nats"), postgres, data, replace, yes, ignore_keys, no_databases, replicas)
     _run(run(store, backup, identity, options, as_json=as_json))
 
@@ -157,8 +147,6 @@ def prune(
     as_json: AsJson = False,
 ) -> None:
     """Remove all but the newest backups. Backups that were interrupted more than a day ago are removed, too."""
-    from pallas_cli.backup import commands
-
     if not dry_run:
         confirm(f"all but the newest {keep} backups are removed", yes=yes, as_json=as_json)
     with shown("removing backups"):

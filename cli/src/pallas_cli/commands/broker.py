@@ -2,23 +2,29 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_as, run_on, system_access
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.servers import Server, StreamView, ask_servers, views
+from pallas_cli.broker import AsJson, OnBroker, on_broker, run_as, system_access
+from pallas_cli.broker_config.users import read_workers
+from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.kept_addresses import find_address
+from pallas_cli.plain_text import print_answer, print_plain, print_table
+from pallas_cli.refused import Refused, WrongUsage
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.ids import is_token
 
-app = typer.Typer(no_args_is_help=True, help="The broker's users, certificate, servers and leaders.")
+app = typer.Typer()
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the broker's configuration.")]
-
-
-@app.callback()
-def about() -> None:
-    """The broker's users, certificate, servers and leaders."""
 
 
 @app.command()
@@ -44,9 +50,6 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
-    from pallas_cli.broker_config.users import read_workers
-    from pallas_cli.broker_config.write import BrokerFolder
-
     groups = [[Path(folder) for folder in group.split(os.pathsep) if folder] for group in teams or ()]
     folder = BrokerFolder(out, containers)
     users = folder.write_users(read_workers(groups, os.environ))
@@ -66,8 +69,6 @@ def rotate(
 
     Run `pallas broker config` after the rotation, and again after you have removed the old seed.
     """
-    from pallas_cli.broker_config.write import BrokerFolder
-
     BrokerFolder(out).seeds.rotate(user)
     if as_json:
         print(json.dumps({"user": user, "old_seed": f"{user}.seed.old"}))
@@ -76,7 +77,9 @@ def rotate(
 
 
 @app.command()
+@on_broker
 def status(
+    on: OnBroker,
     system_seed: Annotated[
         Path | None,
         typer.Option(
@@ -84,28 +87,117 @@ def status(
             help="Seed file of the user `system`. [default: that in the data folder]",
         ),
     ] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Show servers, and the leader and replicas of each stream. Exit code 1 if a server or a leader is missing."""
-    from pallas_cli.brokers.status import show_status
-
-    access = system_access(find_address(nats, data, "nats"), data, system_seed)
-    run_as(access, partial(show_status, as_json=as_json))
+    access = system_access(find_address(on.nats, on.data, "nats"), on.data, system_seed)
+    run_as(access, partial(show_status, as_json=on.as_json))
 
 
 @app.command("step-down")
+@on_broker
 def step_down(
+    on: OnBroker,
     stream: Annotated[
         str, typer.Argument(metavar="STREAM", help="The stream, such as TURN_LOG, or KV_agents of a bucket.")
     ],
     to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Have the leader of a stream step down. Do so before its server is stopped."""
-    from pallas_cli.brokers.step_down import step_down as step_down_leader
+    on.run(step_down_leader, stream=stream, to=to)
 
-    run_on(nats, data, partial(step_down_leader, stream=stream, to=to, as_json=as_json))
+
+_GIB = 2**30
+
+
+async def show_status(bus: Bus, *, as_json: bool) -> None:
+    """Print servers and streams. `bus` is connected as the user of the system account.
+
+    Raises:
+        Refused: none answers; or after all was printed, one does not, or a stream has no leader.
+    """
+    servers = await ask_servers(bus)
+    if not servers:
+        raise Refused("no server answers this user; --system-seed names the seed of the system account")
+    streams = dict(sorted(views(servers).items()))
+    if as_json:
+        print(json.dumps(_described(servers, streams), indent=2))
+    else:
+        led = [view.leader for view in streams.values()]
+        print_table(("server", "streams led", "connections", "store", "of"), (_cells(each, led) for each in servers))
+        print_plain("")
+        print_table(("stream", "leader", "replicas"), (_stream_cells(*each) for each in streams.items()))
+    if faults := _faults(servers, streams):
+        raise Refused(*faults)
+
+
+def _described(servers: Sequence[Server], streams: Mapping[str, StreamView]) -> dict[str, object]:
+    shown = [{name: value for name, value in asdict(server).items() if name != "streams"} for server in servers]
+    return {"servers": shown, "streams": {name: asdict(view) for name, view in streams.items()}}
+
+
+def _cells(server: Server, leaders: Sequence[str | None]) -> tuple[str, ...]:
+    sizes = (f"{size / _GIB:.1f} GiB" for size in (server.stored, server.limit))
+    return server.name, str(leaders.count(server.name)), str(server.connections), *sizes
+
+
+def _stream_cells(name: str, view: StreamView) -> tuple[str, ...]:
+    replicas = (f"{server} {_lag(lag)}" for server, lag in view.lags.items())
+    return name, view.leader or "none", ", ".join(replicas)
+
+
+def _lag(lag: int | None) -> str:
+    return "not heard" if lag is None else f"lacks {lag}" if lag else "ok"
+
+
+def _faults(servers: Sequence[Server], streams: Mapping[str, StreamView]) -> list[str]:
+    wanted = max((server.cluster for server in servers), default=1)
+    faults = [f"{wanted - len(servers)} of {wanted} servers do not answer"] if len(servers) < wanted else []
+    without = [name for name, view in streams.items() if view.leader is None]
+    return [*faults, f"no leader: {', '.join(without)}"] if without else faults
+
+
+_WITHIN, _PAUSE = 10.0, 0.1
+"""Seconds in which there must be a leader again, and between two looks."""
+
+
+async def step_down_leader(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> None:
+    """Move the leader of a stream, to the server `to` if it has a replica, and print who leads then.
+
+    Raises:
+        WrongUsage: the name is none of a stream.
+        Refused: there is no such stream or replica, the stream has one replica only, or no leader is elected.
+    """
+    if not is_token(stream.lower()):
+        raise WrongUsage(f"{stream!r} is not the name of a stream; `pallas broker status` lists them")
+    find = partial(_leader, bus, stream)
+    try:
+        before, replicas = await find(), await _replicas(bus, stream)
+        if replicas == 1:
+            raise Refused(f"{stream} has one replica only, on {before}: no other server can lead it", code=1)
+        if before != to:
+            await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": to}} if to else {})
+        leader = await retry_while_unavailable(find, "find the leader", deadline=_WITHIN, pause=_PAUSE)
+    except PallasError as error:
+        raise Refused(error.message) from error
+    print_answer(
+        {"stream": stream, "before": before, "leader": leader},
+        f"{stream} is led by {leader} (before: {before}).",
+        as_json=as_json,
+    )
+
+
+async def _replicas(bus: Bus, stream: str) -> int:
+    return (await bus.api(f"STREAM.INFO.{stream}", {}))["config"]["num_replicas"]
+
+
+async def _leader(bus: Bus, stream: str) -> str:
+    """The server that leads the stream.
+
+    Raises:
+        Unavailable: there is no such stream, or it has no leader.
+    """
+    info = await bus.api(f"STREAM.INFO.{stream}", {}, timeout=2.0)
+    leader: str | None = info.get("cluster", {}).get("leader")
+    if leader is None:
+        raise Unavailable(f"{stream} has no leader")
+    return leader

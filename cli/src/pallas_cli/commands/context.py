@@ -1,75 +1,59 @@
 """`pallas context`: which platform commands talk to, if options and environment do not say it."""
 
+import json
+import os
+from collections.abc import Iterator
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 from pallas_cli.completing import complete_context
-from pallas_cli.confirming import Yes, confirm
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.contexts import ADDRESSES, FILES, Contexts, active, check_name, choose, kept_in, setting
+from pallas_cli.kept_addresses import source_of
+from pallas_cli.options import After, Limit, Page, Yes, confirm, option, parameter
+from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.refused import Refused, WrongUsage
 
-app = typer.Typer(no_args_is_help=True, help="Contexts: the platforms that you work with, by name.")
+app = typer.Typer()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=complete_context)]
 
 
-def _url(what: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar="URL", help=f"Address of {what}.")
-
-
-def _file(what: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar="FILE", help=f"File with {what}.")
-
-
-@app.command()
-def add(
-    name: Name,
-    data_folder: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data folder of a `pallas up` on this machine.")
-    ] = None,
-    gateway: Annotated[str | None, _url("the gateway")] = None,
-    nats: Annotated[str | None, _url("the NATS servers")] = None,
-    registry: Annotated[str | None, _url("the registry")] = None,
-    team_lifecycle: Annotated[str | None, _url("team-lifecycle")] = None,
-    library_search: Annotated[str | None, _url("library-search")] = None,
-    pipelines: Annotated[str | None, _url("the pipelines service")] = None,
-    data_pool: Annotated[str | None, _url("the data-pool")] = None,
-    workspaces: Annotated[str | None, _url("the console")] = None,
-    token_file: Annotated[Path | None, _file("your bearer token")] = None,
-    admin_password_file: Annotated[Path | None, _file("the password of the account `admin`")] = None,
-    nats_seed_file: Annotated[Path | None, _file("your seed at the broker")] = None,
-    nats_system_seed_file: Annotated[Path | None, _file("the seed of the broker's system account")] = None,
-    nats_ca_file: Annotated[Path | None, _file("the certificate of the authority that the broker's is from")] = None,
-    postgres_url_file: Annotated[Path | None, _file("the address of the Postgres server, for backups")] = None,
-    log_key_file: Annotated[Path | None, _file("the platform's log key")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a context of this name.")] = False,
-    use_it: Annotated[bool, typer.Option("--use", help="Use it from now on.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def _add(name: str, *, replace: bool, use_it: bool, as_json: bool, **given: str | Path | None) -> None:
     """Add a context. Secrets stay in their files: the context has the paths only."""
-    from pallas_cli.context.change import add_context
+    settings = {key: _checked(key, value) for key, value in given.items() if value is not None}
+    if not settings:
+        raise WrongUsage("a context without settings has no use: pass --data, or addresses such as --gateway")
+    contexts = Contexts.read()
+    if check_name(name) in contexts.named and not replace:
+        raise Refused(f"there is a context {name!r}: pass --replace, or choose another name", word="exists")
+    contexts.named[name] = settings
+    contexts.current = name if use_it else contexts.current
+    contexts.write()
+    hint = "" if contexts.current == name else f" `pallas context use {name}` uses it."
+    _say(contexts, name, f"Added context {name}.{hint}", as_json=as_json)
 
-    given = {
-        "data": data_folder,
-        "gateway": gateway,
-        "nats": nats,
-        "registry": registry,
-        "team_lifecycle": team_lifecycle,
-        "library_search": library_search,
-        "pipelines": pipelines,
-        "data_pool": data_pool,
-        "workspaces": workspaces,
-        "token_file": token_file,
-        "admin_password_file": admin_password_file,
-        "nats_seed_file": nats_seed_file,
-        "nats_system_seed_file": nats_system_seed_file,
-        "nats_ca_file": nats_ca_file,
-        "postgres_url_file": postgres_url_file,
-        "log_key_file": log_key_file,
-    }
-    add_context(name, given, replace=replace, use=use_it, as_json=as_json)
+
+def _option(name: str, about: str, kind: Any, metavar: str) -> Parameter:
+    return option(name, about, kind, f"--{name.replace('_', '-')}", metavar=metavar)
+
+
+_add.__dict__["__signature__"] = Signature(
+    [
+        parameter("name", Name, Parameter.empty),
+        _option("data", "Data folder of a `pallas up` on this machine.", Path | None, "DIR"),
+        *(_option(part, f"Address of {what}.", str | None, "URL") for part, what in ADDRESSES.items()),
+        *(_option(name, f"File with {each.about}.", Path | None, "FILE") for name, each in FILES.items()),
+        option("replace", "Replace a context of this name.", bool, "--replace", default=False),
+        option("use_it", "Use it from now on.", bool, "--use", default=False),
+        parameter("as_json", AsJson, default=False),
+    ]
+)
+app.command("add")(_add)
 
 
 @app.command()
@@ -83,9 +67,6 @@ def use(
     as_json: AsJson = False,
 ) -> None:
     """Use a context from now on, in every command that says nothing else."""
-    from pallas_cli.context.change import use_context
-    from pallas_cli.refused import WrongUsage
-
     if none == (name is not None):
         raise WrongUsage("name a context, or pass --none")
     use_context(name, as_json=as_json)
@@ -94,9 +75,7 @@ def use(
 @app.command("list")
 def list_contexts(limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
     """List contexts. The one in use has a star."""
-    from pallas_cli.context.show import list_contexts
-
-    list_contexts(Page(limit, after), as_json=as_json)
+    show_contexts(Page(limit, after), as_json=as_json)
 
 
 @app.command()
@@ -108,9 +87,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what commands would use here, and where it comes from. Secrets are not printed."""
-    from pallas_cli.context.show import show_context
-    from pallas_cli.contexts import choose, setting
-
     if name is not None:
         choose(name)
         data = Path(setting("data") or data)
@@ -120,9 +96,130 @@ def show(
 @app.command()
 def delete(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a context. The files that it names stay."""
-    from pallas_cli.context.change import delete_context
-    from pallas_cli.contexts import Contexts
-
     Contexts.read().of(name)
     confirm(f"context {name} is deleted", yes=yes, as_json=as_json)
     delete_context(name, as_json=as_json)
+
+
+_SCHEMES = {"nats": ("nats", "tls", "ws", "wss")}
+
+
+def use_context(name: str | None, *, as_json: bool) -> None:
+    """Make a context the current one; None: no context.
+
+    Raises:
+        Refused: there is none of this name.
+    """
+    contexts = Contexts.read()
+    if name is not None:
+        contexts.of(name)
+    contexts.current = name
+    contexts.write()
+    _say(contexts, name, f"Commands use context {name}." if name else "Commands use no context.", as_json=as_json)
+
+
+def delete_context(name: str, *, as_json: bool) -> None:
+    """Delete a context. If it is the current one, there is none afterwards.
+
+    Raises:
+        Refused: there is none of this name.
+    """
+    contexts = Contexts.read()
+    contexts.of(name)
+    del contexts.named[name]
+    contexts.current = None if contexts.current == name else contexts.current
+    contexts.write()
+    _say(contexts, name, f"Deleted context {name}.", as_json=as_json)
+
+
+def _say(contexts: Contexts, name: str | None, sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        settings = contexts.named.get(name) if name else None
+        print(json.dumps({"context": name, "current": contexts.current, "settings": settings}, indent=2))
+    else:
+        print_plain(sentence)
+
+
+def _checked(key: str, value: str | Path) -> str:
+    if isinstance(value, Path):
+        return str(value.expanduser().absolute())
+    if key in ADDRESSES:
+        for url in value.split(","):
+            parts = urlsplit(url.strip())
+            if parts.scheme not in _SCHEMES.get(key, ("http", "https")) or not parts.hostname:
+                raise WrongUsage(f"--{key.replace('_', '-')}: {url!r} is not an address such as {_example(key)}")
+            if parts.password is not None:
+                raise WrongUsage(f"--{key.replace('_', '-')}: a password has no place in a context: name a file")
+    return value
+
+
+def _example(key: str) -> str:
+    return "tls://nats.example.com:4222" if key == "nats" else "https://pallas.example.com"
+
+
+type Row = dict[str, str | None]
+
+
+def show_contexts(page: Page, *, as_json: bool) -> None:
+    """Print a page of contexts, by name."""
+    contexts = Contexts.read()
+    names = page.cut(sorted(contexts.named), str)
+    if as_json:
+        rows = [{"context": name, "current": name == contexts.current, **contexts.named[name]} for name in names]
+        print(json.dumps(rows, indent=2))
+    elif not contexts.named:
+        print_plain("There are no contexts; `pallas context add` makes one.")
+    else:
+        print_table(("", "context", "platform"), (_cells(contexts, name) for name in names))
+
+
+def _cells(contexts: Contexts, name: str) -> list[str]:
+    settings = contexts.named[name]
+    first = settings.get("gateway") or settings.get("data") or next(iter(settings.values()))
+    return ["*" if name == contexts.current else "", name, first]
+
+
+def show_context(data: Path, *, as_json: bool) -> None:
+    """Print what commands with the data folder `data` would use."""
+    found = active()
+    name = found[0] if found else None
+    rows = [*_addresses(data), *_secrets(data)]
+    if as_json:
+        print(json.dumps({"context": name, "settings": rows}, indent=2))
+        return
+    print_plain(f"context: {name or 'none'}")
+    print_table(("setting", "value", "from"), [[each or "-" for each in row.values()] for row in rows])
+
+
+def _addresses(data: Path) -> Iterator[Row]:
+    for part in ADDRESSES:
+        variable = f"PALLAS_{part.upper()}_URL"
+        if given := os.environ.get(variable):
+            yield {"setting": part, "value": given, "source": f"environment {variable}"}
+            continue
+        try:
+            value, source = source_of(None, data, part)
+        except Refused as refusal:
+            yield {"setting": part, "value": None, "source": str(refusal)}
+        else:
+            yield {"setting": part, "value": value, "source": source}
+
+
+def _secrets(data: Path) -> Iterator[Row]:
+    """The places of secrets, never their values."""
+    for of_context, (_, variable, secret, kept) in FILES.items():
+        path = kept_in(data, kept) if kept else None
+        if given := next((name for name in (variable, f"{variable}_FILE") if os.environ.get(name)), None):
+            yield {"setting": secret, "value": "set", "source": f"environment {given}"}
+        elif named := setting(of_context):
+            there = named if Path(named).is_file() else f"{named} (missing)"
+            yield {"setting": secret, "value": there, "source": f"context {_name()}"}
+        elif path is not None and path.is_file():
+            yield {"setting": secret, "value": str(path), "source": f"data folder {data}"}
+        else:
+            yield {"setting": secret, "value": None, "source": None}
+
+
+def _name() -> str:
+    found = active()
+    return found[0] if found else "none"

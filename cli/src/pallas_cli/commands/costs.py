@@ -1,17 +1,18 @@
 """`pallas costs`: what models have cost, from the log."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_team
 from pallas_cli.moments import is_moment
 
 
+@on_broker
 def costs(
+    on: OnBroker,
     by: Annotated[
         Literal["agent", "team", "caller", "model", "day"], typer.Option(help="By what calls are added up.")
     ] = "agent",
@@ -29,12 +30,9 @@ def costs(
     prices: Annotated[
         Path | None, typer.Option(help="Price all calls by this table, not by the prices at the time of the calls.")
     ] = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Print tokens and costs of models, added up from the log. Lost attempts and sub-agents are included."""
-    from pallas_cli.costs.report import show_costs
+    from pallas_cli.costs import show_costs
 
     wanted = {"by": by, "since": since, "until": until, "team": team, "caller": caller}
-    run_on(nats, data, partial(show_costs, **wanted, prices=prices, as_json=as_json), doing="reading the log")
+    on.run(show_costs, **wanted, prices=prices, doing="reading the log")

@@ -1,17 +1,17 @@
 """`pallas deadletters`: list, show, retry and delete turns that could not be handled."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_team
-from pallas_cli.confirming import Yes, confirm
+from pallas_cli.deadletters import delete_letter, retry_every_letter, retry_one_letter, show_letter, show_letters
 from pallas_cli.moments import is_moment
-from pallas_cli.paging import After, Limit, Page
+from pallas_cli.options import After, Limit, Page, Yes, confirm
+from pallas_cli.refused import WrongUsage
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
+app = typer.Typer()
 
 Team = Annotated[str | None, typer.Option(help="Only this team.", autocompletion=complete_team)]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
@@ -25,42 +25,31 @@ Letter = Annotated[str, typer.Argument(metavar="LETTER", help="Name of the dead 
 
 
 @app.command("list")
+@on_broker
 def list_letters(
-    team: Team = None,
-    agent: Agent = None,
-    since: Since = "7d",
-    limit: Limit = None,
-    after: After = None,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
+    on: OnBroker, team: Team = None, agent: Agent = None, since: Since = "7d", limit: Limit = None, after: After = None
 ) -> None:
     """List dead letters: turn, reason, time, original kept or not."""
-    from pallas_cli.deadletters.view import show_letters
-
-    run_on(
-        nats, data, partial(show_letters, team=team, agent=agent, since=since, page=Page(limit, after), as_json=as_json)
-    )
+    on.run(show_letters, team=team, agent=agent, since=since, page=Page(limit, after))
 
 
 @app.command()
+@on_broker
 def show(
+    on: OnBroker,
     letter: Letter,
     content: Annotated[
         bool, typer.Option("--content", help="Print the original message too, with the caller's content.")
     ] = False,
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Show one dead letter."""
-    from pallas_cli.deadletters.view import show_letter
-
-    run_on(nats, data, partial(show_letter, name=letter, content=content, as_json=as_json))
+    on.run(show_letter, name=letter, content=content)
 
 
 @app.command()
+@on_broker
 def retry(
+    on: OnBroker,
     letter: Annotated[
         str | None, typer.Argument(metavar="LETTER", help="Name of the dead letter, as `list` shows it.")
     ] = None,
@@ -68,28 +57,19 @@ def retry(
     team: Team = None,
     agent: Agent = None,
     since: Since = "7d",
-    nats: NatsUrl = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
 ) -> None:
     """Submit the original as a new turn; remove the dead letter. Exit code 1 if a retry failed."""
-    from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
-    from pallas_cli.refused import WrongUsage
-
     if every == (letter is not None):
         raise WrongUsage("name one LETTER, or pass --all")
     if letter is not None:
-        run_on(nats, data, partial(retry_one_letter, name=letter, as_json=as_json))
+        on.run(retry_one_letter, name=letter)
     else:
-        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, as_json=as_json))
+        on.run(retry_every_letter, team=team, agent=agent, since=since)
 
 
 @app.command()
-def delete(
-    letter: Letter, yes: Yes = False, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+@on_broker
+def delete(on: OnBroker, letter: Letter, yes: Yes = False) -> None:
     """Delete a dead letter and its original message permanently."""
-    from pallas_cli.deadletters.view import delete_letter
-
-    confirm(f"dead letter {letter} and its original message are deleted", yes=yes, as_json=as_json)
-    run_on(nats, data, partial(delete_letter, name=letter, as_json=as_json))
+    confirm(f"dead letter {letter} and its original message are deleted", yes=yes, as_json=on.as_json)
+    on.run(delete_letter, name=letter)

@@ -30,12 +30,10 @@ def rpc(
         typer.Option(metavar="ID", help="Task of the call, as for `pallas turns list --task`. [default: a new one]"),
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Seconds after which the call ends, if its agent allows more."),
+        float | None, typer.Option(min=0.001, help="Seconds after which the call ends, if its agent allows more.")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(help="Idempotency key. A call that is repeated with it joins the first one."),
+        str | None, typer.Option(help="Idempotency key. A call that is repeated with it joins the first one.")
     ] = None,
     url: GatewayUrl = None,
     token: Token = None,
@@ -48,7 +46,7 @@ def rpc(
     import json
     from uuid import uuid4
 
-    from pallas_cli.data_agents.execute import execute, read_input
+    from pallas_cli.data_agents import execute, read_input
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.refused import Refused, did_you_mean
     from pallas_cli.waiting import shown

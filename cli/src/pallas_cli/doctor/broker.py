@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pallas_cli.doctor.finding import Finding, left_out, ok, warning, wrong
+from pallas_cli.doctor.checks import Finding, left_out, ok, warning, wrong
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:

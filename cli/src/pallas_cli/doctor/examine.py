@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pallas_cli.agents.check import check
+from pallas_cli.agents import check
 from pallas_cli.doctor.broker import check_broker, greeting
-from pallas_cli.doctor.finding import Finding, left_out, ok, wrong
-from pallas_cli.doctor.machine import check_machine
-from pallas_cli.doctor.services import check_services
+from pallas_cli.doctor.checks import Finding, check_machine, check_services, left_out, ok, wrong
 from pallas_cli.kept_addresses import find_address
 from pallas_cli.parts import DEFAULTS, Part
 from pallas_cli.plain_text import plain_line, print_plain

@@ -1,4 +1,4 @@
-"""Team folders as a ConfigMap each, and a Secret for the files of secrets.
+"""Team folders as a ConfigMap each, and a Secret for the files of secrets; and a team as a cluster hosts it.
 
 Variables that a folder names need no values here: pods have them. Nested files are mounted under their own paths.
 """
@@ -9,14 +9,109 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pallas_cli.k8s.hosted import FAST_AGENT, OWN, HostedTeam, slug_of
-from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata, secret
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_teams import TeamFaults, TeamFolder, folder_files, load_teams
 from pallas_teams.fast_agent import kinds
 from pallas_teams.fast_agent.project import HOME, SECRETS_NAMES
 from pallas_teams.providers import PROVIDERS
+
+type Object = dict[str, Any]
+
+FOR_EACH = "pallas.dev/for-each"
+"""The annotation of a manifest from which one object is made for each team."""
+
+TEAM = "pallas.dev/team"
+"""The label of what belongs to one team."""
+
+FAST_AGENT_TEAM = "pallas.dev/fast-agent-team"
+"""The same of the pods of fast-agent-workers: two Deployments of a team must not select each other's pods."""
+
+FAST_AGENT_IMAGE = "pallas.dev/fast-agent-image"
+"""The annotation of a worker's manifest with the image of fast-agent-worker, if it is not named like agent-worker's."""
+
+MIGRATION = "pallas.dev/migration"
+"""The label of a Job that is made anew when its content changes, because a Job cannot be changed."""
+
+PART_OF = {"app.kubernetes.io/part-of": "pallas"}
+
+LARGEST = 1024 * 1024
+"""Bytes that a ConfigMap or a Secret may hold. The API server refuses more."""
+
+
+def metadata(name: str, namespace: str, team: str | None = None) -> Object:
+    """The metadata of an object that is not made of a manifest."""
+    return {"name": name, "namespace": namespace, "labels": PART_OF | ({TEAM: team} if team else {})}
+
+
+def config_map(about: Object, texts: Mapping[str, str], binaries: Mapping[str, str] | None = None) -> Object:
+    """A ConfigMap. `binaries` are in base64."""
+    made: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": dict(texts)}
+    return made | ({"binaryData": dict(binaries)} if binaries else {})
+
+
+def secret(about: Object, values: Mapping[str, str]) -> Object:
+    """A Secret. `values` are in base64."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "Opaque", "data": dict(values)}
+
+
+OWN, FAST_AGENT = "own", "fast-agent"
+"""Which worker executes an agent: agent-worker, or fast-agent-worker."""
+
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 63 - len("agent-worker-")
+_LONGEST_FAST_NAME = _LONGEST_NAME - len("fast-")
+"""KEDA writes the name of a ScaledObject into a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedTeam:
+    """A team. `volume` is that of a pod, without its name; `runtimes` are the workers that its agents need."""
+
+    name: str
+    agents: tuple[str, ...]
+    volume: Object
+    runtimes: tuple[str, ...] = (OWN,)
+
+    @property
+    def slug(self) -> str:
+        """The team's name as a part of names of objects."""
+        return slug_of(self.name)
+
+
+def slug_of(team: str) -> str:
+    """The team's name as a part of names of objects.
+
+    Raises:
+        Refused: no object can have it.
+    """
+    slug = team.replace("_", "-")
+    if not _LABEL.fullmatch(slug) or len(slug) > _LONGEST_NAME:
+        raise Refused(
+            f"team {team!r} cannot be named in Kubernetes: at most {_LONGEST_NAME} letters, digits, - and _, "
+            "with a letter or digit at both ends"
+        )
+    return slug
+
+
+def check_names(teams: Iterable[HostedTeam]) -> None:
+    """Check that objects of these teams have different names, which are not too long.
+
+    Raises:
+        Refused: two teams would share them, or one is too long.
+    """
+    names: dict[str, str] = {}
+    for team in teams:
+        if FAST_AGENT in team.runtimes and len(team.slug) > _LONGEST_FAST_NAME:
+            raise Refused(
+                f"team {team.name!r} has agents of fast-agent: its name has at most {_LONGEST_FAST_NAME} letters"
+            )
+        if (other := names.setdefault(team.slug, team.name)) != team.name:
+            raise Refused(
+                f"teams {other!r} and {team.name!r} would both be named {team.slug!r} in Kubernetes; rename one of them"
+            )
+
 
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)\}")
 _UNSET = "https://unset.invalid"

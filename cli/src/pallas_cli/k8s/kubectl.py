@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from pallas_cli.k8s.objects import Object
+from pallas_cli.k8s.folders import Object
 from pallas_cli.refused import Refused
 
 MANAGER = "pallas"

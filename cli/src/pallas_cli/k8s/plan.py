@@ -10,9 +10,7 @@ from pathlib import Path
 
 from pallas_bus.transport.access import make_seed, public_key
 from pallas_cli.broker_config.users import SYSTEM, broker_users
-from pallas_cli.k8s.folders import Team
-from pallas_cli.k8s.hosted import HostedTeam, check_names, slug_of
-from pallas_cli.k8s.objects import FOR_EACH, TEAM, Object, metadata, secret
+from pallas_cli.k8s.folders import FOR_EACH, TEAM, HostedTeam, Object, Team, check_names, metadata, secret, slug_of
 from pallas_cli.k8s.stamp import gateway_urls, stamped
 from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
 from pallas_cli.refused import WrongUsage

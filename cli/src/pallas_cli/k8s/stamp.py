@@ -10,8 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from hashlib import sha256
 
-from pallas_cli.k8s.hosted import FAST_AGENT, HostedTeam
-from pallas_cli.k8s.objects import FAST_AGENT_IMAGE, FAST_AGENT_TEAM, FOR_EACH, MIGRATION, TEAM, Object
+from pallas_cli.k8s.folders import (
+    FAST_AGENT,
+    FAST_AGENT_IMAGE,
+    FAST_AGENT_TEAM,
+    FOR_EACH,
+    MIGRATION,
+    TEAM,
+    HostedTeam,
+    Object,
+)
 from pallas_cli.refused import Refused
 
 _MANIFEST = "team"

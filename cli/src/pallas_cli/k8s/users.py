@@ -13,8 +13,7 @@ from typing import Self
 from pallas_cli.broker_config.text import users_text
 from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
 from pallas_cli.broker_config.write import READABLE
-from pallas_cli.k8s.hosted import OWN, HostedTeam
-from pallas_cli.k8s.objects import LARGEST, Object, config_map, metadata
+from pallas_cli.k8s.folders import LARGEST, OWN, HostedTeam, Object, config_map, metadata
 from pallas_cli.refused import Refused
 
 NAME = "broker-users"

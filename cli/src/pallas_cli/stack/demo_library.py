@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pallas_cli.libraries.files import find_files
+from pallas_cli.libraries import find_files
 from pallas_cli.refused import Refused
 from pallas_cli.stack.demo_team import DemoTeam
 
@@ -115,7 +115,7 @@ class _Demo:
         return answer.status_code != _UNAUTHORIZED
 
     async def _add_documents(self) -> None:
-        from pallas_cli.libraries.ingest import Target, upload
+        from pallas_cli.libraries import Target, upload
 
         target = Target(self.operator.library_search_url, self.operator.admin_password, LIBRARY, "default")
         for left in range(_TRIES, 0, -1):

@@ -7,9 +7,11 @@ from time import monotonic
 
 from rich.console import Console
 
+from pallas_cli.calling import Document, Show
 from pallas_cli.chat.conversation import Conversation, agent_endpoint
-from pallas_cli.fleet.calls import Document, FleetCalls, FleetRefused, Show, fleet_at
+from pallas_cli.fleet import FleetCalls, fleet_at
 from pallas_cli.plain_text import plain_line
+from pallas_cli.refused import Refused
 from pallas_cli.stack.plan import Plan
 from pallas_mcp_calls.model import CallFailed
 
@@ -67,7 +69,7 @@ async def show_coding_agent(console: Console, plan: Plan) -> bool:
             task = await _give_task(fleet, show)
             for line in await _history(fleet, task, show):
                 print_line(f"  | {plain_line(line)}")
-    except FleetRefused as refusal:
+    except Refused as refusal:
         console.print(f"  {plain_line(refusal.lines[0])}", style="red", markup=False, highlight=False)
         return False
     except TimeoutError:

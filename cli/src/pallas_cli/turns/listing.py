@@ -1,26 +1,29 @@
-"""Finds and lists turns."""
+"""Finds turns: by an id, by a filter, or as the selection of a command; and lists them."""
 
 import json
-from dataclasses import replace
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
-from pallas_bus.history.turn_list import TurnFilter, find_turns, place_of
+from pallas_bus.history.turn_list import TurnFilter, find_turns, place_of, turns_by_id
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
-from pallas_cli.costs.report import cost_text, document_of
-from pallas_cli.log_key import find_log_key
+from pallas_cli.costs import cost_text, document_of
+from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.moments import span_of
-from pallas_cli.paging import say_more
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.options import say_more
+from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
+from pallas_teams.providers import PROVIDERS, parse_model
 
 _AT_ONCE = 32
 """Turns whose events are read at once."""
@@ -140,3 +143,95 @@ async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:
     if turn is None:
         raise Refused(f"the log has no turn {turn_id!r}", word="not_found")
     return turn
+
+
+_MOST = 8
+"""Names in one line."""
+
+
+def turns_text(count: int) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{count} turn{'s' if count != 1 else ''}"
+
+
+def whose_lines(turns: Sequence[TurnHistory]) -> list[str]:
+    """How many turns each agent and each caller has; no lines without turns."""
+    if not turns:
+        return []
+    agents = counts_text(f"{turn.team}/{turn.agent}" for turn in turns)
+    return [f"  of: {agents}", f"  for: {counts_text(turn.caller or 'unknown' for turn in turns)}"]
+
+
+def counts_text(names: Iterable[str]) -> str:
+    """How often each name is there, the most frequent first."""
+    counted = Counter(names).most_common()
+    shown = ", ".join(f"{name} {count}" for name, count in counted[:_MOST])
+    return shown + (f" and {len(counted) - _MOST} more" if len(counted) > _MOST else "")
+
+
+ENDED: tuple[State, ...] = ("completed", "failed", "cancelled", "input_required")
+UNDER_WAY: tuple[State, ...] = ("waiting", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Turns by their ids, or else by a filter."""
+
+    ids: tuple[str, ...] = ()
+    wanted: TurnFilter = field(default_factory=TurnFilter)
+
+
+def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, data: Path) -> Selection:
+    """The selection of a command line. `options` are those of `filter_of`.
+
+    Raises:
+        Refused: neither or both of ids and options are given, or one is invalid or empty.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if empty := [f"--{name} is empty" for name, value in given.items() if not value]:
+        raise Refused(*empty)  # a variable that is not set in a script must not match everything
+    if bool(ids) == bool(given):
+        also = f", not {', '.join(f'--{name}' for name in given)} as well" if ids else ""
+        raise WrongUsage(f"name turns, or pass a filter such as --state, --agent or --since{also}")
+    if ids:
+        return Selection(tuple(dict.fromkeys(ids)))
+    return Selection(wanted=filter_of(**given, data=data))
+
+
+def check_model(model: str | None) -> None:
+    """Check the model of a replay before anything is queued: each turn is replayed once, and would fail with this one.
+
+    Raises:
+        WrongUsage: it is not the name of a model.
+    """
+    if model is not None and parse_model(model) is None:
+        raise WrongUsage(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
+
+
+async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> list[TurnHistory]:
+    """The selected turns, in the order of their requests. A filter finds turns in one of `states`; names find all.
+
+    Raises:
+        Refused: a named turn is not in the log, or the filter's state is not one of `states`.
+    """
+    if selection.ids:
+        return await _named(bus, selection.ids)
+    state = selection.wanted.state
+    if state is not None and state not in states:
+        raise WrongUsage(f"--state {state} does not fit: it must be one of {', '.join(states)}")
+    if state is not None or states != UNDER_WAY:
+        found = await find_turns(bus, selection.wanted, limit=sys.maxsize)
+    else:  # the queue has them all, so the log need not be searched
+        wanted = [replace(selection.wanted, state=each) for each in UNDER_WAY]
+        found = [turn for each in wanted for turn in await find_turns(bus, each, limit=sys.maxsize)]
+    return [turn for turn in found if turn.state in states]
+
+
+async def _named(bus: Bus, ids: tuple[str, ...]) -> list[TurnHistory]:
+    try:
+        found = await turns_by_id(bus, ids)
+    except Rejected as error:
+        raise WrongUsage(error.message) from error
+    if missing := [name for name in ids if name not in found]:
+        raise Refused(*(f"the log has no turn {name!r}" for name in missing))
+    return [found[name] for name in ids]

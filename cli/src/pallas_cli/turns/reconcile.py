@@ -10,8 +10,7 @@ from pallas_bus.history.unsettled import Unsettled, find_unsettled
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import get_entry, put
 from pallas_bus.turnlog.decide import decide
-from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.backups import Hold, TurnDecided
 from pallas_contracts.bounds import line
@@ -79,10 +78,7 @@ async def release(bus: Bus, *, by: str | None, as_json: bool) -> None:
         raise Refused(*(f"turn {turn} is still to be decided" for turn in left))
     released = hold.model_copy(update={"released_at": utc_now(), "released_by": _who(by)})
     await put(bus, HOLDS, released, after=position, hold=RESTORE_HOLD)
-    if as_json:
-        print(json.dumps({"hold": _about(released)}, indent=2))
-    else:
-        print_plain(_sentence(released))
+    print_answer({"hold": _about(released)}, _sentence(released), as_json=as_json)
 
 
 def row_of(each: Unsettled) -> dict[str, object]:

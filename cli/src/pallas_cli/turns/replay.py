@@ -16,15 +16,56 @@ from pallas_bus.turnlog.feed import FeedItem
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_calls.replay_turn import Plan
+from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
+from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.compare import comparison_of, lines_side_by_side
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.turns.listing import find_turn
-from pallas_cli.turns.replay_plan import confirmed_plan, submitted
-from pallas_cli.turns.show import document_of
+from pallas_cli.turns.show import comparison_of, document_of, lines_side_by_side
 from pallas_contracts.catalog import WORKERS
-from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome
+from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome, TurnRequested
+
+_WITH_CODE = frozenset({"content_expired", "unknown_model"})
+"""Codes that the command prints in front of the sentence."""
+
+
+class Unconfirmed(WrongUsage):
+    """The command needs a confirmation, because it could repeat side effects."""
+
+
+async def confirmed_plan(bus: Bus, turn_id: str, *, agent: str | None, model: str | None, confirmed: bool) -> Plan:
+    """Plan the replay of a turn, with another agent of its team or another model if given.
+
+    Raises:
+        Refused: the turn cannot be executed again.
+        Unconfirmed: the turn called tools with possible side effects, and `confirmed` is false.
+    """
+    try:
+        plan = await plan_replay(bus, turn_id, agent=agent, model=model, caller=OPERATOR)
+    except (Conflict, NotFound, Rejected) as error:
+        code = f"{error.code}: " if error.code in _WITH_CODE else ""
+        raise Refused(*(f"{code}{line}" for line in error.message.splitlines()), word=error.code) from error
+    try:
+        plan.check(confirmed=confirmed)
+    except Conflict as error:
+        raise Unconfirmed(error.message) from error
+    return plan
+
+
+async def submitted(bus: Bus, request: TurnRequested) -> int:
+    """Submit the turn; returns its position in the queue.
+
+    Raises:
+        Refused: it cannot be submitted.
+    """
+    try:
+        return await submit_replay(bus, request)
+    except Unavailable as error:
+        raise Refused(f"busy: {error.message}" if error.code == "busy" else error.message) from error
+    except Rejected as error:
+        raise Refused(error.message) from error
+
 
 _READ_AGAIN = 0.05
 

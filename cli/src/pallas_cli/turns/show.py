@@ -1,21 +1,40 @@
-"""Prints one turn with its timeline and, on request, its content."""
+"""Shows turns: one with its timeline or as the tree of its trace, or two side by side.
+
+The tree is drawn from the log without a collector, and its names are those of the spans. The log has the work of
+workers only: spans of gateways and downstream servers are only in the collector.
+"""
 
 import json
-from dataclasses import asdict
+import shutil
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 
 from pallas_bus.history.contents import arguments_of, content_of, with_content
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
-from pallas_bus.history.timeline import beginning, timeline, times_of
+from pallas_bus.history.timeline import Entry, beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_cli.costs.report import cost_text
-from pallas_cli.costs.report import document_of as costs_of
+from pallas_cli.costs import cost_text
+from pallas_cli.costs import document_of as costs_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import find_turn, row_of
-from pallas_cli.turns.timeline import lines_of
 from pallas_contracts.costs import Spending
+
+
+def timeline_lines(turn: TurnHistory) -> list[str]:
+    """The timeline as text: seconds after the request, duration in seconds, description."""
+    began = beginning(turn)
+    lines = [f"{'after':>9} {'took':>9}"]
+    for entry in timeline(turn):
+        took = f"{entry.took:9.3f}" if entry.took is not None else " " * 9
+        what = f"{entry.what}; taken over" if entry.taken_over else entry.what
+        lines.append(f"{(entry.at - began).total_seconds():9.3f} {took}  {'  ' * entry.depth}{what}")
+    return lines
 
 
 async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:
@@ -34,7 +53,7 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
         print(json.dumps(spent_too, indent=2, ensure_ascii=False))
         return
     print_plain("\n".join(heading_of(turn, replay)))
-    print_plain("\n".join(lines_of(turn)))
+    print_plain("\n".join(timeline_lines(turn)))
     print_plain(f"total {times_of(timeline(turn))}")
     if spent.calls:
         print_plain(spent_text(spent))
@@ -100,3 +119,159 @@ def _content_lines(turn: TurnHistory) -> list[str]:
     for agent, text in found.texts:
         lines += ["", f"{agent}:", text]
     return [*lines, "", "answer:", found.text]
+
+
+_WIDTH = 30
+_BRANCH, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "
+
+
+@dataclass
+class Node:
+    """A span. `ended` is None if it has not ended."""
+
+    name: str
+    began: datetime
+    ended: datetime | None = None
+    attempt: int = 0
+    note: str = ""
+    failed: bool = False
+    children: "list[Node]" = field(default_factory=list["Node"])
+
+    @property
+    def took(self) -> float | None:
+        """Seconds."""
+        return (self.ended - self.began).total_seconds() if self.ended is not None else None
+
+    def as_json(self, since: datetime) -> dict[str, Any]:
+        """The span as plain values; `after` and `took` are seconds."""
+        return {
+            "name": self.name,
+            "after": (self.began - since).total_seconds(),
+            "took": self.took,
+            "attempt": self.attempt,
+            "note": self.note,
+            "failed": self.failed,
+            "children": [child.as_json(since) for child in self.children],
+        }
+
+
+async def trace_turn(bus: Bus, turn_id: str, *, as_json: bool) -> None:
+    """Print the tree of one turn.
+
+    Raises:
+        Refused: the log has no such turn.
+    """
+    turn = await find_turn(bus, turn_id)
+    if as_json:
+        tree = [node.as_json(beginning(turn)) for node in tree_of(turn)]
+        known = {"turn": turn.turn_id, "team": turn.team, "agent": turn.agent, "state": turn.state, "trace": turn.trace}
+        print(json.dumps({**known, "spans": tree}, indent=2, ensure_ascii=False))
+        return
+    print_plain("\n".join((*heading_of(turn), *tree_lines(turn))))
+
+
+def tree_of(turn: TurnHistory) -> list[Node]:
+    """The root spans of a turn: its wait in the queue, and its attempts."""
+    roots: list[Node] = []
+    nodes: dict[int, Node] = {}
+    for entry in timeline(turn):
+        if entry.span is None:
+            continue
+        siblings = nodes[id(entry.within)].children if entry.within is not None else roots
+        before = siblings[-1] if siblings else None
+        if entry.kind == "step" and before is not None and before.name == entry.span:
+            nodes[id(entry)] = before  # all steps of one run of an agent are one span
+            before.ended = _end(entry)
+            continue
+        note = f"{entry.note} taken over".strip() if entry.taken_over else entry.note
+        node = Node(entry.span, entry.at, _end(entry), entry.attempt, note, entry.failed)
+        nodes[id(entry)] = node
+        siblings.append(node)
+    return roots
+
+
+def _end(entry: Entry) -> datetime | None:
+    return entry.at + timedelta(seconds=entry.took) if entry.took is not None else None
+
+
+def tree_lines(turn: TurnHistory) -> list[str]:
+    """The tree as text: seconds after the request, duration in seconds, a time bar, name and note."""
+    began, roots = beginning(turn), tree_of(turn)
+    moments = [moment for root in roots for moment in (root.began, root.ended) if moment is not None]
+    whole = max(((moment - began).total_seconds() for moment in moments), default=0.0) or 1.0
+    lines = [f"{'after':>9} {'took':>9}"]
+    for stem, node in _walk(roots, ""):
+        after = (node.began - began).total_seconds()
+        took = f"{node.took:9.3f}" if node.took is not None else " " * 9
+        bar = _bar(after / whole, (after + node.took) / whole if node.took is not None else 1.0)
+        lines.append(f"{after:9.3f} {took} {bar} {stem}{node.name} {node.note}".rstrip())
+    return lines
+
+
+def _walk(nodes: list[Node], stem: str) -> Iterator[tuple[str, Node]]:
+    for node in nodes:
+        last = node is nodes[-1]
+        yield stem + (_LAST if last else _BRANCH), node
+        yield from _walk(node.children, stem + (_NOTHING if last else _PAST))
+
+
+def _bar(begin: float, end: float) -> str:
+    """A bar of the time from `begin` to `end`, as fractions of the turn."""
+    first = min(round(begin * _WIDTH), _WIDTH - 1)
+    length = max(1, round(end * _WIDTH) - first)
+    return f"|{' ' * first}{'=' * length}".ljust(_WIDTH + 1)[: _WIDTH + 1] + "|"
+
+
+_NARROWEST = 50
+"""Minimum columns of a side. In a narrower terminal one turn is printed above the other."""
+
+_INDENT = " " * 21
+_VERDICTS = {
+    True: "The answers are equal.",
+    False: "The answers differ.",
+    None: "The answers cannot be compared: one of them is no longer stored.",
+}
+
+
+def comparison_of(old: TurnHistory, new: TurnHistory) -> dict[str, Any]:
+    """Both turns as plain values; `equal` is None if one of the answers is no longer stored."""
+    return {
+        "equal": content_of(old).equals(content_of(new)),
+        "old": document_of(old, content=True),
+        "new": document_of(new, content=True),
+    }
+
+
+def lines_side_by_side(old: TurnHistory, new: TurnHistory, width: int | None = None) -> list[str]:
+    """Both answers and timelines as text, side by side if they fit into `width` columns (default: the terminal's)."""
+    side = ((width or shutil.get_terminal_size().columns) - 3) // 2
+    pairs = list(zip(_parts(old), _parts(new), strict=True))
+    lines: list[str] = []
+    if side < _NARROWEST:
+        for number, name in enumerate(("old", "new")):
+            for part in (pair[number] for pair in pairs):
+                lines += [f"{name}: {part[0]}", *part[1:], ""]
+    else:
+        for left, right in pairs:
+            both = zip_longest(_wrapped(left, side), _wrapped(right, side), fillvalue="")
+            lines += [f"{one:<{side}} | {other}".rstrip() for one, other in both]
+            lines.append("")
+    return [*lines, _VERDICTS[content_of(old).equals(content_of(new))]]
+
+
+def _parts(turn: TurnHistory) -> tuple[list[str], list[str], list[str]]:
+    """Heading, answer and timeline of a turn; each begins with its title."""
+    times = times_of(timeline(turn))
+    heading = f"{turn.turn_id} {turn.team}/{turn.agent}: {turn.state}"
+    return [heading], ["answer", *content_of(turn).text.splitlines()], [f"timeline, {times}", *timeline_lines(turn)]
+
+
+def _wrapped(lines: list[str], width: int) -> Iterator[str]:
+    for line in lines:
+        yield from textwrap.wrap(
+            line,
+            width,
+            drop_whitespace=False,
+            replace_whitespace=False,
+            subsequent_indent=_INDENT if line[:1] == " " else "",
+        ) or [""]

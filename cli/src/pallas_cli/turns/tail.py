@@ -15,13 +15,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
-from pallas_contracts.turns import (
-    HandedBack,
-    TurnClaim,
-    TurnEvents,
-    TurnOutcome,
-    TurnRequested,
-)
+from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:

@@ -2,14 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
 from pallas_mcp_calls.answers import answer_of, failure_of, is_stale, text_of
@@ -168,6 +168,14 @@ class AgentCalls:
             return health_of(await self._on_connection(target, exchange, act))
         except CallFailed as error:
             return HealthReport("error", str(error))
+
+    async def tools(self, target: Target) -> Sequence[Tool]:
+        """The tools of an agent.
+
+        Raises:
+            CallFailed: they cannot be listed.
+        """
+        return await self._on_connection(target, Exchange(), Connection.tools)
 
     async def keeps_keys(self, target: Target) -> bool:
         """Whether the agent's gateway executes calls with the same idempotency key only once.

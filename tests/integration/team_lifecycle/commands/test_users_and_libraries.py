@@ -4,7 +4,7 @@ import pytest
 from tests.integration.pallas_command import Pallas
 from tests.requirements import requirement
 
-from pallas_cli.admin import api
+from pallas_cli.rest import client
 
 
 async def test_users_are_added_once_deactivated_and_activated(pallas: Pallas) -> None:
@@ -75,7 +75,7 @@ async def test_revoking_a_role_removes_the_library_from_the_tokens_that_needed_i
 
 
 async def test_a_list_has_the_items_of_all_pages(pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "PAGE", 2)
+    monkeypatch.setattr(client, "PAGE", 2)
     names = [f"u{number}" for number in range(5)]
     for name in names:
         await pallas.done("users", "create", name)

@@ -11,8 +11,7 @@ from tests.unit.cli.k8s.manifests import a_team, manifests
 
 from pallas_bus.transport.access import public_key
 from pallas_cli.broker_config.write import BrokerFolder
-from pallas_cli.k8s.folders import read_folders
-from pallas_cli.k8s.hosted import FAST_AGENT, HostedTeam, check_names
+from pallas_cli.k8s.folders import FAST_AGENT, HostedTeam, check_names, read_folders
 from pallas_cli.k8s.plan import Plan, Planner
 from pallas_cli.k8s.stamp import fast_agent_image
 from pallas_cli.refused import Refused

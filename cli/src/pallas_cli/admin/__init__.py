@@ -1,1 +1,0 @@
-"""What the commands of an admin do, through the admin API of team-lifecycle."""

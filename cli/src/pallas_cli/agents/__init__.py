@@ -1,1 +1,0 @@
-"""Agents: a check of team folders, the catalogue, and the autoscaler of workers."""

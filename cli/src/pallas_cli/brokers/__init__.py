@@ -1,1 +1,0 @@
-"""The servers of the broker and the leaders of streams."""

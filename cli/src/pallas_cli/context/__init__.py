@@ -1,1 +1,0 @@
-"""Contexts: changed, listed, and shown with the source of each value."""

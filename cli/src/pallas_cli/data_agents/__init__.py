@@ -1,1 +1,0 @@
-"""Data agents: hosts them, and calls functions as their orchestrator does."""

@@ -1,1 +1,0 @@
-"""Dead letters: listed, shown, retried and removed."""

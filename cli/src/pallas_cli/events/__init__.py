@@ -1,1 +1,0 @@
-"""Recorded messages of all streams: followed and replayed."""

@@ -1,1 +1,0 @@
-"""The fleet: coding agents, as tools of the agent `fleet/fleet`."""

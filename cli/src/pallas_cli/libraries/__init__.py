@@ -1,1 +1,0 @@
-"""Documents on this machine, and their upload to the library search."""

@@ -1,1 +1,0 @@
-"""Pipelines, at the HTTP API of the pipelines service."""

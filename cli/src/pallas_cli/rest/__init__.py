@@ -1,0 +1,1 @@
+"""Commands that ask REST APIs, declared in tables."""

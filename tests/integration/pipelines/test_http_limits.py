@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.integration.pipelines.api import ADD, api_of
+from tests.integration.pipelines.api import ADD, Api, api_of
 from tests.integration.pipelines.lab import Lab, gather
+from tests.integration.real_parts import until
 from tests.requirements import requirement
 
 AGENT, REQUEST = "X-Constellation-Agent", "X-Constellation-Request-ID"
@@ -96,7 +98,15 @@ async def test_what_is_too_large_or_no_request_is_refused(lab: Lab) -> None:
         assert (page.status_code, page.json()["error"]) == (403, "Forbidden")
 
 
-async def test_a_replica_that_stops_answers_what_is_under_way_and_refuses_the_rest(lab: Lab) -> None:
+async def is_refused(api: Api, path: str) -> bool:
+    async with api.http.stream("GET", path) as answer:
+        return answer.status_code == 429
+
+
+async def test_a_replica_that_stops_answers_what_is_under_way_and_refuses_the_rest(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.http.executions.MOST_STREAMS", 1)
     called, goes_on = asyncio.Event(), asyncio.Event()
 
     async def wait(arguments: dict[str, int]) -> int:
@@ -134,6 +144,7 @@ async def test_a_replica_that_stops_answers_what_is_under_way_and_refuses_the_re
                 execution = answer.headers["X-Constellation-Execution-ID"]
                 events = asyncio.create_task(other.events(execution))
                 await called.wait()
+                await until(partial(is_refused, other, f"/executions/{execution}/events"))
                 draining = asyncio.create_task(third.service.drain())
                 await last.get("/modules", 503)
                 draining.cancel()

@@ -37,6 +37,8 @@ from pipelines.storing.scopes import Scope
 log = logging.getLogger(__name__)
 
 _PING_SECONDS = 15.0
+MOST_STREAMS = 64
+"""Streams of events of one owner that are open at a time."""
 _MOST_UNSENT = 100
 """Events that wait for a caller that reads slowly."""
 _LAST_EVENT_ID = "last-event-id"
@@ -49,12 +51,12 @@ class _Resume(BaseModel):
 
 @dataclass(frozen=True)
 class ExecutionRoutes:
-    """The routes. `streams` are the tasks that send events, which a drain ends."""
+    """The routes. `streams` are the tasks that send events, with their owners; a drain ends them."""
 
     turns: Turns
     suspensions: Suspensions
     executions: ListExecutions
-    streams: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    streams: dict[asyncio.Task[None], str] = field(default_factory=dict["asyncio.Task[None]", str])
 
     def routes(self) -> list[Route]:
         """The routes by path."""
@@ -131,13 +133,16 @@ class ExecutionRoutes:
         caller.check(Scope.READ)
         behind = _cursor(request.headers.get(_LAST_EVENT_ID))
         ref = await self.turns.own(caller, _id(request))
+        if sum(owner == caller.owner for owner in self.streams.values()) >= MOST_STREAMS:
+            message = f"You have {MOST_STREAMS} streams of events open. Close one first."
+            raise Refused(429, "RateLimitExceeded", message, retry_after=1)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(self._stream(ref, caller, behind), media_type="text/event-stream", headers=headers)
 
     async def _stream(self, ref: TurnRef, caller: Caller, behind: Cursor) -> AsyncGenerator[str]:
         events = asyncio.Queue[str](_MOST_UNSENT)
         task = asyncio.create_task(self._follow(ref, caller, behind, events))
-        self.streams.add(task)
+        self.streams[task] = caller.owner
         try:
             while True:
                 try:
@@ -149,7 +154,7 @@ class ExecutionRoutes:
         except asyncio.QueueShutDown:
             return
         finally:
-            self.streams.discard(task)
+            self.streams.pop(task, None)
             task.cancel()
 
     async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, events: asyncio.Queue[str]) -> None:

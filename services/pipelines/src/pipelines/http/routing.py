@@ -6,7 +6,7 @@ A part of a path may hold a percent-encoded slash, as names of pipelines do. So 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -78,7 +78,7 @@ class PipelinesHttp:
         hosts: AcceptedHosts | None,
         probes: Probes,
         metrics: RequestMetrics,
-        streams: set[asyncio.Task[None]],
+        streams: Collection[asyncio.Task[None]],
     ) -> None:
         self._routed = _routed(routes)
         self._identities = identities

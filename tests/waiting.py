@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import psutil
+
 PATIENCE = 30.0
 """Seconds after which an expected event counts as missing, also on a busy machine."""
 
@@ -53,6 +55,14 @@ async def eventually(condition: Callable[[], bool], within: float = PATIENCE) ->
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_LOOK_AGAIN)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether no process has this id any more (a zombie counts as gone)."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def run_delay() -> float:

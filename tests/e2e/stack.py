@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import psutil
 from tests.embedded import own_share
+from tests.waiting import is_gone
 
 from pallas_cli.stack.ports import is_free
 
@@ -36,14 +37,6 @@ def free_port_base() -> int:
         if all(is_free(port) for port in range(base, base + _BLOCK)):
             return base
     raise RuntimeError("there is no free block of ports")
-
-
-def is_gone(pid: int) -> bool:
-    """Whether no process has this id any more (a zombie counts as gone)."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:

@@ -15,9 +15,10 @@ from urllib.request import urlopen
 import httpx
 import psutil
 import pytest
-from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
+from tests.e2e.stack import PALLAS, Stack, wait_until
 from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
+from tests.waiting import is_gone
 
 SERVERS, ROLES = ("redis", "postgres"), ("postgres", "team_lifecycle", "library_search", "workspaces")
 FILES = (".", "secrets", "log", "log/nats-server-1.log", "nats", "redis", "postgres", "teams", "coder", "../ready.json")

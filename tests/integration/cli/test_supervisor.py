@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from pydantic import SecretStr
+from tests.waiting import is_gone
 
 from pallas_bus.transport import leaders as leaders_module
 from pallas_bus.transport.access import Access
@@ -68,14 +69,6 @@ async def started(logs: Path, *specs: ProcessSpec) -> AsyncGenerator[Watched]:
     finally:
         await watched.supervisor.stop(5)
         assert all(is_gone(pid) for pids in watched.supervisor.pids().values() for pid in pids)
-
-
-def is_gone(pid: int) -> bool:
-    """Whether no process has this id, or only a zombie."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 async def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:

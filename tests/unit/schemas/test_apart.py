@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.hostile import doubling
-from tests.waiting import eventually, run_delay, soon
+from tests.waiting import eventually, is_gone, run_delay, soon
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected, Unavailable
@@ -177,7 +177,7 @@ async def test_a_process_has_no_secrets_and_little_memory_and_ends_with_its_pare
     assert f"{1 << 29}" in facts["limits"].split("Max address space")[1].splitlines()[0]
     parent.kill()
     await parent.wait()
-    await eventually(lambda: not child.exists())
+    await eventually(lambda: is_gone(int(child.name)))
 
 
 SCHEMAS: list[tuple[Any, bool]] = [

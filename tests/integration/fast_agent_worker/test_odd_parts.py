@@ -48,6 +48,11 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
+UNPARSED = """from fast_agent import FastAgent
+fast = FastAgent("unparsed", config_path="settings/broken.yaml")
+@fast.agent("unparsed", "You help.")
+async def main(): ...
+"""
 SETTINGS = f"""
 openai: {{api_key: k, base_url: "http://127.0.0.1:9"}}
 llm_retries: 3
@@ -72,6 +77,7 @@ agents:
   bad: {card: cards/bad.md}
   form: {card: cards/form.md}
   toolless: {card: cards/toolless.md}
+  unparsed: {module: src/unparsed.py}
 """
 FORM = """---
 name: form
@@ -104,6 +110,8 @@ async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFa
         "fastagent.config.yaml": f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n",
         **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
         "cards/form.md": FORM,
+        "settings/broken.yaml": "a: [\n",
+        "src/unparsed.py": UNPARSED,
         "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
         "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
     }
@@ -129,6 +137,7 @@ async def test_what_works_is_hosted_beside_what_does_not(stage: Stage) -> None:
         ("boss", "there is no agent 'nobody'"),
         ("classless", "cannot be made: RuntimeError (src/odd.py:11)"),
         ("bad", "its card cannot be loaded"),
+        ("unparsed", "Failed to parse YAML file: settings/broken.yaml:2 (src/unparsed.py:2)"),
         ("toolless", "Function tool module file not found for 'gone.py:save'"),
     ],
 )
@@ -220,7 +229,9 @@ def test_the_settings_that_a_program_names_itself_are_forced_too(stage: Stage) -
 
 def test_nothing_is_written_into_the_folder(stage: Stage) -> None:
     found = {str(path.relative_to(stage.folder)) for path in Path(stage.folder).rglob("*") if path.is_file()}
-    assert {name for name in found if not name.startswith(("src/odd.py", "settings/", "cards/"))} == {
+    assert {
+        name for name in found if not name.startswith(("src/odd.py", "src/unparsed.py", "settings/", "cards/"))
+    } == {
         "agents.yaml",
         "fastagent.config.yaml",
     }

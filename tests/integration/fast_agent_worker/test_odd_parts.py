@@ -92,6 +92,18 @@ tool_input_schema:
 {{env}}
 """
 
+FILES = {
+    "agents.yaml": AGENTS,
+    "src/odd.py": PROGRAM,
+    "src/unparsed.py": UNPARSED,
+    "settings/fastagent.config.yaml": SETTINGS,
+    "settings/broken.yaml": "a: [\n",
+    "cards/form.md": FORM,
+    "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
+    "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
+    **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
+}
+
 
 @pytest.fixture(scope="module")
 def model() -> Generator[Model]:
@@ -103,19 +115,8 @@ def model() -> Generator[Model]:
 async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
     """A worker for the folder."""
     place = tmp_path_factory.mktemp("odd")
-    files = {
-        "src/odd.py": PROGRAM,
-        "settings/fastagent.config.yaml": SETTINGS,
-        "agents.yaml": AGENTS,
-        "fastagent.config.yaml": f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n",
-        **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
-        "cards/form.md": FORM,
-        "settings/broken.yaml": "a: [\n",
-        "src/unparsed.py": UNPARSED,
-        "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
-        "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
-    }
-    for name, text in files.items():
+    settings = f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n"
+    for name, text in {**FILES, "fastagent.config.yaml": settings}.items():
         path = place / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -229,9 +230,4 @@ def test_the_settings_that_a_program_names_itself_are_forced_too(stage: Stage) -
 
 def test_nothing_is_written_into_the_folder(stage: Stage) -> None:
     found = {str(path.relative_to(stage.folder)) for path in Path(stage.folder).rglob("*") if path.is_file()}
-    assert {
-        name for name in found if not name.startswith(("src/odd.py", "src/unparsed.py", "settings/", "cards/"))
-    } == {
-        "agents.yaml",
-        "fastagent.config.yaml",
-    }
+    assert found == {*FILES, "fastagent.config.yaml"}

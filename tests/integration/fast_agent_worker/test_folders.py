@@ -36,25 +36,40 @@ async def main(): ...
 """
 CARD = "---\nname: {name}\nservers: [files]\n{more}---\nYou keep files.\n"
 SERVER = """
-import sys
+import json, sys
 from pathlib import Path
-from mcp.server import MCPServer
 
-server, root = MCPServer("files"), Path(sys.argv[1]).resolve()
+root = Path(sys.argv[1]).resolve()
+needed = {name: {"type": "string"} for name in ("name", "text")}
+schema = {"type": "object", "properties": needed, "required": list(needed)}
+tool = {"name": "keep", "description": "Write a file below the allowed folder.", "inputSchema": schema}
 
 
-@server.tool()
-def keep(name: str, text: str) -> str:
-    \"\"\"Write a file below the allowed folder.\"\"\"
+def keep(name, text):
     path = Path(name).resolve()
     if not path.is_relative_to(root):
-        raise ValueError("it is not below the allowed folder")
+        return "it is not below the allowed folder"
     path.write_text(text)
     return f"{path.relative_to(root)} beside {sorted(each.name for each in root.iterdir())}"
 
 
-server.run("stdio")
+for line in sys.stdin:
+    asked = json.loads(line)
+    given, answer = asked.get("params") or {}, {"jsonrpc": "2.0", "id": asked.get("id")}
+    match asked["method"]:
+        case "initialize":
+            about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "files", "version": "1"}}
+            answer["result"] = {"protocolVersion": given["protocolVersion"], **about}
+        case "tools/list":
+            answer["result"] = {"tools": [tool]}
+        case "tools/call":
+            answer["result"] = {"content": [{"type": "text", "text": keep(**given["arguments"])}]}
+        case _:
+            answer["error"] = {"code": -32601, "message": "no such method"}
+    if "id" in asked:
+        print(json.dumps(answer), flush=True)
 """
+"""Without MCP's SDK, which each of its processes would import for most of a second."""
 FOLDERS: dict[str, dict[str, str]] = {
     "nested/app": {
         "src/agent.py": PROGRAM.format(name="", what="the nested one"),

@@ -48,6 +48,11 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
+UNPARSED = """from fast_agent import FastAgent
+fast = FastAgent("unparsed", config_path="settings/broken.yaml")
+@fast.agent("unparsed", "You help.")
+async def main(): ...
+"""
 SETTINGS = f"""
 openai: {{api_key: k, base_url: "http://127.0.0.1:9"}}
 llm_retries: 3
@@ -72,6 +77,7 @@ agents:
   bad: {card: cards/bad.md}
   form: {card: cards/form.md}
   toolless: {card: cards/toolless.md}
+  unparsed: {module: src/unparsed.py}
 """
 FORM = """---
 name: form
@@ -86,6 +92,18 @@ tool_input_schema:
 {{env}}
 """
 
+FILES = {
+    "agents.yaml": AGENTS,
+    "src/odd.py": PROGRAM,
+    "src/unparsed.py": UNPARSED,
+    "settings/fastagent.config.yaml": SETTINGS,
+    "settings/broken.yaml": "a: [\n",
+    "cards/form.md": FORM,
+    "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
+    "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
+    **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
+}
+
 
 @pytest.fixture(scope="module")
 def model() -> Generator[Model]:
@@ -97,17 +115,8 @@ def model() -> Generator[Model]:
 async def stage(nats_url: str, model: Model, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
     """A worker for the folder."""
     place = tmp_path_factory.mktemp("odd")
-    files = {
-        "src/odd.py": PROGRAM,
-        "settings/fastagent.config.yaml": SETTINGS,
-        "agents.yaml": AGENTS,
-        "fastagent.config.yaml": f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n",
-        **{f"cards/{name}.md": f"---\nname: {name}\n---\nYou see.\n" for name in ("blind", "seer")},
-        "cards/form.md": FORM,
-        "cards/toolless.md": "---\nname: toolless\nmodel: passthrough\nfunction_tools: [gone.py:save]\n---\nYou.\n",
-        "cards/bad.md": "---\nname: bad\ntype: nonsense\n---\nYou see.\n",
-    }
-    for name, text in files.items():
+    settings = f"generic: {{api_key: '${{NOT_SET}}', base_url: '{model.url}'}}\n"
+    for name, text in {**FILES, "fastagent.config.yaml": settings}.items():
         path = place / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -129,6 +138,7 @@ async def test_what_works_is_hosted_beside_what_does_not(stage: Stage) -> None:
         ("boss", "there is no agent 'nobody'"),
         ("classless", "cannot be made: RuntimeError (src/odd.py:11)"),
         ("bad", "its card cannot be loaded"),
+        ("unparsed", "Failed to parse YAML file: settings/broken.yaml:2 (src/unparsed.py:2)"),
         ("toolless", "Function tool module file not found for 'gone.py:save'"),
     ],
 )
@@ -220,7 +230,4 @@ def test_the_settings_that_a_program_names_itself_are_forced_too(stage: Stage) -
 
 def test_nothing_is_written_into_the_folder(stage: Stage) -> None:
     found = {str(path.relative_to(stage.folder)) for path in Path(stage.folder).rglob("*") if path.is_file()}
-    assert {name for name in found if not name.startswith(("src/odd.py", "settings/", "cards/"))} == {
-        "agents.yaml",
-        "fastagent.config.yaml",
-    }
+    assert found == {*FILES, "fastagent.config.yaml"}

@@ -120,8 +120,8 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
         team = build_team(reading.folder, reading.team, reading.config, environ)
         faults.warnings += missing_parts(team, environ)
         return team
-    except (OSError, UnicodeDecodeError):
-        # The instruction file could be read when it was checked.
+    except (OSError, UnicodeDecodeError, TeamFaults):
+        # The instruction file and the settings could be read when they were checked.
         faults.add(Mark(str(reading.folder)), (), "changed while it was being read")
         return None
 

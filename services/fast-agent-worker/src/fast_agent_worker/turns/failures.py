@@ -30,7 +30,6 @@ _TOO_LONG = Failed(
     "context_overflow", "message and history do not fit the model's context window; send less of the history"
 )
 _MAY_PASS = (408, 429)
-_CUT = {"pallas/truncated": True}
 
 
 def outcome_of(message: Any, agent: AgentConfig) -> Outcome:
@@ -38,7 +37,6 @@ def outcome_of(message: Any, agent: AgentConfig) -> Outcome:
 
     Where only its source bounds an agent's iterations, what its model has said until then is the answer.
     """
-    content = _content(message)
     match message.stop_reason:
         case LlmStopReason.ERROR:
             return _provider_failure(message)
@@ -46,18 +44,25 @@ def outcome_of(message: Any, agent: AgentConfig) -> Outcome:
             return Failed("internal", "the agent cancelled itself")
         case LlmStopReason.TIMEOUT:
             return Failed("turn_timeout", f"agent {agent.name!r} exceeded the time limit of its model")
-        case LlmStopReason.MAX_ITERATIONS if content and agent.max_iterations == UNBOUNDED:
-            return Completed(Result(content=content, meta=_CUT))
-        case LlmStopReason.MAX_ITERATIONS | LlmStopReason.TOOL_USE:
-            return Failed("iterations_exceeded", f"agent {agent.name!r} gave no answer within its iterations")
+        case LlmStopReason.TOOL_USE:
+            return _used_up(agent)
+        case _:
+            content = _content(message)
+    match message.stop_reason:
+        case LlmStopReason.MAX_ITERATIONS if not content or agent.max_iterations != UNBOUNDED:
+            return _used_up(agent)
         case LlmStopReason.SAFETY:
             return Completed(Result(content=content or _text("the model refused to answer"), is_error=True))
+        case _ if not content:
+            return Failed("model_failed", "the model gave no text", retryable=True)
+        case LlmStopReason.MAX_TOKENS | LlmStopReason.PAUSE | LlmStopReason.MAX_ITERATIONS:
+            return Completed(Result(content=content, meta={"pallas/truncated": True}))
         case _:
-            pass
-    if not content:
-        return Failed("model_failed", "the model gave no text", retryable=True)
-    cut = message.stop_reason in (LlmStopReason.MAX_TOKENS, LlmStopReason.PAUSE)
-    return Completed(Result(content=content, meta=_CUT if cut else None))
+            return Completed(Result(content=content))
+
+
+def _used_up(agent: AgentConfig) -> Failed:
+    return Failed("iterations_exceeded", f"agent {agent.name!r} gave no answer within its iterations")
 
 
 def failure_of(error: BaseException, model_error: BaseException | None) -> Failed:

@@ -31,7 +31,7 @@ _PORTS = range(20_000, 26_000)
 _CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: {max_payload}
-jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: {size} }}
+jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: {size}{cipher} }}
 {further}
 """
 
@@ -71,7 +71,7 @@ class NatsServer:
 
     `folder` holds its configuration, log and store of at most `store`; by default it is a temporary one that `close`
     removes. With a `monitor_port` it tells of itself there, over HTTP. `further` is more configuration; `tls` says that
-    there is TLS in it, so that the server greets nobody in the open.
+    there is TLS in it, so that the server greets nobody in the open. `encrypted`: its store is, as that of `pallas up`.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class NatsServer:
         monitor_port: int | None = None,
         further: str = "",
         tls: bool = False,
+        encrypted: bool = False,
     ) -> None:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pallas-nats-"))
@@ -93,6 +94,7 @@ class NatsServer:
         self.monitor_port = monitor_port
         self.further = further
         self._tls = tls
+        self.cipher = ', cipher: aes, key: "a key of tests"' if encrypted else ""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -172,7 +174,7 @@ class NatsServer:
         store = json.dumps(str(self.folder / "store"))
         monitor = f'http: "127.0.0.1:{self.monitor_port}"\n' if self.monitor_port is not None else ""
         further = monitor + self.further
-        limits = {"max_payload": self.max_payload, "size": self.size}
+        limits = {"max_payload": self.max_payload, "size": self.size, "cipher": self.cipher}
         return _CONFIG.format(port=self.port, store=store, further=further, **limits)
 
     def _end(self, number: signal.Signals) -> None:

@@ -115,7 +115,7 @@ class Stage:
 
     def __init__(self, folder: Path, team: Path) -> None:
         self.effects, self.calls = folder / "effects", folder / "calls"
-        self.nats = NatsServer(folder / "nats")
+        self.nats = NatsServer(folder / "nats", encrypted=True)
         self.counter = _recording("tests.chaos.counter", folder, self.effects, self.calls)
         self.model = _recording("tests.model_server", folder, self.calls)
         common = {

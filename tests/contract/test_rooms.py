@@ -10,7 +10,7 @@ from tests.contract.tree import ROOT, packages
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_bus": (("transport",), ("turnlog",), ("history", "rights")),
     "pallas_runtime": (("http",), ("",)),
-    "pallas_calls": (("",), ("admission", "keyed"), ("service",)),
+    "pallas_calls": (("",), ("admission",), ("service",), ("keyed",)),
     "pallas_executor": (("",), ("functions",), ("teams",)),
     "pallas_cli": (
         ("",),

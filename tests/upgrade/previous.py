@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "33cc91f8fedd602218f862dd9127a4190b23fa9f"
+PINNED = "5b813af5979f4a3e49aa4c1e386436189315de52"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -14,6 +14,7 @@ from tests.waiting import soon
 from pallas_bus.history.turns import read_turn
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import bucket_subject
+from pallas_calls.keyed.call_once import call_child
 from pallas_calls.model import TurnEnd
 from pallas_calls.observer import Observer
 from pallas_contracts.agents import Limits
@@ -101,12 +102,12 @@ async def test_pipelines_makes_and_cancels_turns_of_all_teams_and_executes_those
         the_service(alone) as service,
     ):
         calls, limits = service.engine.calls, Limits()
-        end = await soon(calls.call_child(a_child(ALPHA, "1"), limits, Observer(), again=True), 30)
+        end = await soon(call_child(calls, a_child(ALPHA, "1"), limits, Observer(), again=True), 30)
         assert isinstance(end, TurnEnd)
         assert end.outcome.status == "completed"
 
         caller, waiting = _Left(), a_child(BETA, "2")  # nobody executes the turns of beta
-        call = asyncio.create_task(calls.call_child(waiting, limits, caller, again=False))
+        call = asyncio.create_task(call_child(calls, waiting, limits, caller, again=False))
         await soon(caller.followed.wait())
         call.cancel()
 

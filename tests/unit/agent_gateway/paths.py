@@ -266,6 +266,7 @@ async def _cancel_call(session: str, request: str) -> None:
 @asynccontextmanager
 async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Paths]:
     """A gateway with one agent. All its turns have one id, so that the answers to a call are the same bytes."""
+    monkeypatch.setattr("agent_gateway.mcp.server.call_once", ScriptedCalls.call)  # a key follows the script, too
     monkeypatch.setattr(submit_turn, "new_turn_id", lambda: TurnId("0" * 32))
     bus, calls = Bus("agent-gateway", "test", BusClient()), ScriptedCalls()
     platform = Platform(

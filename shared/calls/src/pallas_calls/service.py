@@ -1,7 +1,7 @@
 """Calls of agents: each becomes a turn, which is followed to its end, resumed, or cancelled.
 
-`call` takes a request through `admit_turn`, `join_turn` (with an idempotency key), `submit_turn` and `relay_turn`.
-All turns of callers are made here, so that the limits of an agent hold for all of them.
+`call` takes a request through `admit_turn`, `submit_turn` and `relay_turn`. All turns of callers are made here, so that
+the limits of an agent hold for all of them. Idempotency keys are a layer around it (`keyed`), which it does not know.
 """
 
 import asyncio
@@ -30,14 +30,12 @@ from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_s
 from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
 from pallas_calls.cancel_turn import cancel_turn
-from pallas_calls.keyed.cancel_key import cancel_key
-from pallas_calls.keyed.join_turn import explain_cancel, join_turn
 from pallas_calls.metrics import CallMetrics
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.relay_turn import relay_turn
 from pallas_calls.resume_turn import resume_turn
-from pallas_calls.submit_turn import Submitted, not_confirmed, nowhere_to_store, submit_turn
+from pallas_calls.submit_turn import Submitted, nowhere_to_store, submit_turn
 from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
@@ -70,48 +68,51 @@ class Calls:
         self.waiting = WaitingTurns(self.bus, self.presences, self.metrics.turns.ended)
 
     async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
-        """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
+        """Make the turn and follow it to its end.
 
-        When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
-        background; with an idempotency key it runs on, and can be joined.
+        When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled, too.
         """
-        submitted = await self._submit_or_join(request, limits, observer)
+        submitted = await self.submit(request, limits, observer)
+        return submitted if isinstance(submitted, Refusal) else await self.follow(submitted, limits, observer)
+
+    async def submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
+        """Make the turn. One that is shared may have been made before: see `Submitted.joined`."""
+        submitted = self.cannot_store() or await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            return submitted
+            self.refuse(request, submitted)
+        elif not submitted.joined:
+            self.metrics.turn_accepted(request)
+        return submitted
+
+    async def follow(self, submitted: Submitted, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
+        """Follow a turn that was submitted to its end, or until it is given up because nobody can execute it."""
+        request = submitted.request
         try:
             with self._waits(submitted, limits.queue_timeout) as waiting:
-                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
+                end = await self.relay(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
         except asyncio.CancelledError:
-            self._left(request, submitted.position, observer)
+            self.left(request, submitted.position, observer)
             raise
-        if waiting.given_up is not None:
-            return self._refuse(request, waiting.given_up)
-        return await explain_cancel(self.bus, TurnRef.of(request), end) if request.digest is not None else end
+        return end if waiting.given_up is None else self.refuse(request, waiting.given_up)
 
-    async def call_child(
-        self, request: TurnRequested, limits: Limits, observer: Observer, *, again: bool
-    ) -> TurnEnd | Refusal:
-        """Make the turn of a call inside another turn, and follow it to its end.
+    def cannot_store(self) -> Refusal | None:
+        """Why no turn can be stored now; None as far as is known."""
+        return nowhere_to_store() if self.leaders.lost else None
 
-        Its id follows from its parent and its place there (`child_id`), so it is made once: with `again` an earlier
-        attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
-        cancelled only if `Observer.caller_left`.
+    def left(self, request: TurnRequested, position: int, observer: Observer) -> None:
+        """A call is cancelled: cancel its turn in the background, if its caller has left and nobody else may want it.
+
+        A shared turn goes on, unless it is the child of another; a child is cancelled also when this drains. `position`
+        is the one in the queue's stream; 0 when it is not known whether the turn is there.
         """
-        try:
-            submitted = await self._submit_or_join(request, limits, observer, first=not again)
-        except asyncio.CancelledError:
-            if again:
-                self._left(request, 0, observer)
-            raise
-        if isinstance(submitted, Refusal):
-            return submitted
-        try:
-            with self._waits(submitted, limits.queue_timeout) as waiting:
-                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
-        except asyncio.CancelledError:
-            self._left(request, submitted.position, observer)
-            raise
-        return end if waiting.given_up is None else self._refuse(request, waiting.given_up)
+        is_own = request.parent is not None or not (request.is_shared or self.draining)
+        if is_own and observer.caller_left():
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+
+    def refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
+        """Count a refusal, and return it."""
+        self.metrics.call_refused(request.team, request.agent, refused)
+        return refused
 
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
@@ -126,7 +127,7 @@ class Calls:
             return None
         waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
         with waits as waiting:
-            end = await self._follow(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
+            end = await self.relay(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
         if waiting is None or waiting.given_up is None:
             return end
         return replace(end, answer=Fault(message=waiting.given_up.message))
@@ -134,45 +135,6 @@ class Calls:
     async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
         """Cancel a turn for good, as `cancel_turn` does."""
         await cancel_turn(self.bus, ref, reason, asked)
-
-    async def cancel_key(self, request: TurnRequested) -> TurnEnd | Refusal:
-        """Cancel the turn of the request's idempotency key, whoever follows it. Returns its end if it was over before.
-
-        The arguments of the request do not matter. The key is used up: whatever is called with it later is cancelled.
-        """
-        submitted = await cancel_key(self.bus, self.feeds, request, self.metrics.turns.ended)
-        if isinstance(submitted, Refusal):
-            return submitted
-        end = await self._follow(submitted.feed.ref, submitted.feed, None, Observer())
-        return await explain_cancel(self.bus, TurnRef.of(request), end)
-
-    async def _submit_or_join(
-        self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
-    ) -> Submitted | Refusal:
-        """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
-        if self.leaders.lost:
-            return self._refuse(request, nowhere_to_store())
-        if request.digest is None:
-            return await self._submit(request, limits, observer)
-        if not first and (found := await self._join(request, observer)) is not None:
-            return found
-        submitted = await self._submit(request, limits, observer)
-        if isinstance(submitted, Refusal) or not submitted.joined:
-            return submitted
-        self.feeds.close(submitted.feed)  # it misses the beginning: another call has made the turn before
-        return await self._join(request, observer) or not_confirmed(request)
-
-    async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
-        submitted = await self._admit_and_submit(request, limits, observer)
-        if isinstance(submitted, Refusal):
-            self._refuse(request, submitted)
-        elif not submitted.joined:
-            self.metrics.turn_accepted(request)
-        return submitted
-
-    def _refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
-        self.metrics.call_refused(request.team, request.agent, refused)
-        return refused
 
     async def _admit_and_submit(
         self, request: TurnRequested, limits: Limits, observer: Observer
@@ -196,21 +158,10 @@ class Calls:
             try:
                 return await submit_turn(self.bus, self.feeds, request, text=observer.text)
             except asyncio.CancelledError:  # before, there is nothing to cancel
-                self._left(request, 0, observer)
+                self.left(request, 0, observer)
                 raise
 
-    async def _join(self, request: TurnRequested, observer: Observer) -> Submitted | Refusal | None:
-        found = await join_turn(self.bus, self.feeds, request, text=observer.text)
-        if isinstance(found, Submitted):
-            try:
-                await observer.on_admitted()
-            except BaseException:
-                self.feeds.close(found.feed)
-                raise
-            self.metrics.turn_joined(request)
-        return found
-
-    async def _follow(
+    async def relay(
         self,
         ref: TurnRef,
         feed: TurnFeed,
@@ -242,16 +193,6 @@ class Calls:
             return nullcontext()
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
-
-    def _left(self, request: TurnRequested, position: int, observer: Observer) -> None:
-        """The call is cancelled: cancel the turn in the background if its caller has left, unless it has a key.
-
-        A child is cancelled also when this drains. `position` is the one in the queue's stream; 0 when it is not known
-        whether the turn is there.
-        """
-        of_caller = request.digest is None and not self.draining
-        if observer.caller_left() and (of_caller or request.parent is not None):
-            self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
         await cancel_turn(self.bus, TurnRef.of(request), reason, request)

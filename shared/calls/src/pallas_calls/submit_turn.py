@@ -151,12 +151,12 @@ async def _submit(
         if light is None:
             bus.spawn(_drop(bus, request))
         raise
-    return Submitted(light, feed, stored.seq, joined=stored.duplicate and request.digest is not None)
+    return Submitted(light, feed, stored.seq, joined=stored.duplicate and request.is_shared)
 
 
 async def _drop(bus: Bus, request: TurnRequested) -> None:
     """Remove the offloaded content of a turn that is not executed; what cannot be removed now expires."""
-    if request.digest is not None:
+    if request.is_shared:
         return  # another call with the same key may have made the turn, which needs the content
     with suppress(PallasError):
         await retry_while_unavailable(lambda: drop(bus, TurnRef.of(request)), "remove offloaded content")
@@ -196,7 +196,7 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 "invalid_arguments",
                 f"The call is too large even without its arguments; the limit is {heaviest(bus)} bytes.",
             )
-        case _ if request.digest is not None:
+        case _ if request.is_shared:
             return not_confirmed(request)
         case _:
             bus.spawn(cancel_turn(bus, TurnRef.of(request), "it could not be stored in its queue", request))

@@ -179,6 +179,11 @@ class TurnRequested(Message):
     allowance: Allowance | None = None
     requested_at: datetime
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may make the same turn, because its id follows from what is asked."""
+        return self.digest is not None
+
 
 class TurnAsked(Message):
     """What claims and cancels repeat of a request, without its content: the request is removed at the turn's end."""

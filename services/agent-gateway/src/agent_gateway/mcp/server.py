@@ -40,6 +40,8 @@ from agent_gateway.open_streams import OpenStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, find_tool, unusable
+from pallas_calls.keyed.call_once import call_once
+from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
@@ -264,13 +266,13 @@ class AgentServer:
         level, limits = self._log_level(context), self.definition.limits
         stream = event_stream_of(context)
         if cancelling:
-            end = await self.platform.calls.cancel_key(request)
+            end = await cancel_key(self.platform.calls, request)
         elif stream is None:
             observer = progress_observer(context, self.definition.agent, level)
-            end = await self.platform.calls.call(request, limits, observer)
+            end = await call_once(self.platform.calls, request, limits, observer)
         else:
             observer = stream_observer(context, stream, self.platform, tool, request, level)
-            end = await self.platform.calls.call(request, limits, observer)
+            end = await call_once(self.platform.calls, request, limits, observer)
             if isinstance(end, TurnEnd):
                 stream.number_answer(observer.id_at(end.cursor))
         if isinstance(end, Refusal):

@@ -16,6 +16,8 @@ from agent_gateway.rpc.caller import RpcCaller
 from agent_gateway.rpc.read_execution import Execution, read_execution
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import find_tool
+from pallas_calls.keyed.call_once import call_once
+from pallas_calls.keyed.cancel_key import cancel_key
 from pallas_calls.model import Call, Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.submit_turn import make_request
@@ -116,8 +118,8 @@ class Execute:
         try:
             async with asyncio.timeout(asked.meta.timeout) as limit:
                 if asked.meta.cancel:
-                    return await self.platform.calls.cancel_key(turn)
-                return await self.platform.calls.call(turn, limits, _Caller(limit))
+                    return await cancel_key(self.platform.calls, turn)
+                return await call_once(self.platform.calls, turn, limits, _Caller(limit))
         except TimeoutError:
             message = f"Timeout: the function did not answer within {asked.meta.timeout:g} s, as the call demands."
             facts: JsonObject = {"code": "turn_timeout", "retryable": turn.digest is not None}

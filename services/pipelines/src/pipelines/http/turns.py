@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.lookup import find_waiting
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.keyed.call_once import call_once
 from pallas_calls.model import Call, Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -74,7 +75,7 @@ class Turns:
         if caller.label is not None:
             label = {"correlation": caller.label, "conversation": self.key.conversation(caller.label)}
             request = request.model_copy(update=label)
-        follow = partial(self.calls.call, request, self.definition.limits)
+        follow = partial(call_once, self.calls, request, self.definition.limits)
         return Execution(request, follow, tell, received.marks.request_id, early=early)
 
     async def own(self, caller: Caller, execution_id: str) -> TurnRef:

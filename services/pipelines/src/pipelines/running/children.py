@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import first_cancel
+from pallas_calls.keyed.call_once import call_child
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -150,7 +151,8 @@ class Children:
         definition = self.catalogue.definition(request.team, request.agent) or module.definition
         with self.attempt.steps.elsewhere():
             while True:
-                end = await self.calls.call_child(request, definition.limits, _Parent(self.attempt.steps), again=again)
+                parent = _Parent(self.attempt.steps)
+                end = await call_child(self.calls, request, definition.limits, parent, again=again)
                 if not isinstance(end, Refusal) or end.code != "busy":
                     return end
                 again = end.turn_id is not None or again

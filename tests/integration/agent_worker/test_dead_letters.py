@@ -25,7 +25,7 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Answered, CancelRequested, DeadLetter
-from pallas_executor import end_undecodable
+from pallas_executor import decode_turn
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import Claimant, Verdict, claim_to_end
 
@@ -134,7 +134,7 @@ async def test_a_worker_killed_before_settling_leaves_one_dead_letter_and_one_ou
     position = (await queue_state(lab.bus, lab.team, "bench")).delivered_position
     headers = {"Nats-Msg-Id": f"turn.requested:{turn.request.turn_id}"}
     delivery = Delivery(lab.bus, BODY, headers, "nowhere", 2, 0, letter.subject, position, datetime.now(UTC))
-    await again.taking.take_turn(f"{lab.team}.bench", delivery)
+    await again.taking.take(f"{lab.team}.bench", delivery)
     assert await letters(lab) == [letter]
     feed = await lab.feeds.resume(turn.ref)
     assert [message async for message in feed][-1] == first
@@ -152,7 +152,7 @@ async def test_after_a_worker_dies_between_dead_letter_and_outcome_the_next_writ
             raise Unavailable(failures.pop())
         return await claim_to_end(claimant, why)
 
-    monkeypatch.setattr(end_undecodable, "claim_to_end", fails_once)
+    monkeypatch.setattr(decode_turn, "claim_to_end", fails_once)
     await lab.worker()
     turn = await turn_with_body(lab)
     assert (await turn.outcome()).code == "undecodable"
@@ -179,10 +179,10 @@ async def test_a_worker_that_cannot_read_a_turn_does_not_end_it_while_another_ex
     await kv.put(lab.bus, WORKERS, presence, worker="lost")
     worker = await lab.worker()
     delivery = Delivery(lab.bus, BODY, lost.delivery.headers, "nowhere", 2, 0, lost.delivery.subject, 1, utc_now())
-    await worker.taking.take_turn(f"{lab.team}.bench", delivery)
+    await worker.taking.take(f"{lab.team}.bench", delivery)
     assert await stored_outcome(lab.bus, turn.ref) is None
     await kv.delete(lab.bus, WORKERS, worker="lost")
-    await worker.taking.take_turn(f"{lab.team}.bench", delivery)
+    await worker.taking.take(f"{lab.team}.bench", delivery)
     outcome = await turn.outcome()
     assert (outcome.code, outcome.attempt) == ("undecodable", 2)
 

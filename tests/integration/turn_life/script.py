@@ -23,6 +23,7 @@ from pallas_executor.agent_runtime import (
     Turn,
 )
 from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.metrics import make_metrics
 from pallas_executor.running import Running
 from pallas_executor.take_turn import TakeTurn
@@ -113,11 +114,11 @@ class ScriptedWorker:
         hosted = HostedAgent(definition, self.runtime)
         metrics = make_metrics(CollectorRegistry())
         letters = DeadLetters(bus, metrics)
-        self.taking = TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics)
+        self.taking = DecodeTurn(TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics))
 
     async def take(self, delivery: Delivery) -> tuple[asyncio.Task[None], Attempt | None]:
         """Take a delivered turn until it runs, or is over here. Returns its task and, when it runs, the attempt."""
-        task = asyncio.create_task(self.taking.take_turn("agent", delivery))
+        task = asyncio.create_task(self.taking.take("agent", delivery))
         running = asyncio.create_task(self.runtime.attempts.get())
         await asyncio.wait({task, running}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
         if running.done():

@@ -27,6 +27,7 @@ from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import valid_value
@@ -69,7 +70,7 @@ class Executor:
     running: Running
     agents: dict[str, HostedAgent]
     metrics: Metrics
-    taking: TakeTurn
+    taking: DecodeTurn
     pull_seconds: float
     holding: Holding
     puller: TurnPuller = field(init=False)
@@ -169,7 +170,7 @@ class Executor:
 
     async def _turn(self, key: str, delivery: Delivery) -> None:
         try:
-            await self.taking.take_turn(key, delivery)
+            await self.taking.take(key, delivery)
         finally:
             self.slots.give(key)
             if not self.slots.busy:
@@ -245,7 +246,8 @@ async def execute_turns(
     """
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, metrics)
-    taking = TakeTurn(bus, process.instance, settings.content_seconds, agents.get, running, letters, metrics)
+    turns = TakeTurn(bus, process.instance, settings.content_seconds, agents.get, running, letters, metrics)
+    taking = DecodeTurn(turns)
     free, reread = Slots(slots, lambda: len(agents)), partial(running.reread, bus)
     async with (
         watch_holds(bus, by_setting=settings.hold) as holding,

@@ -1,9 +1,13 @@
-"""The attempts that run in this worker: what stops them, and the progress acks that keep their deliveries here."""
+"""The attempts that run in this worker: what stops them, what keeps their deliveries here, and how those end."""
 
 import asyncio
-from collections.abc import Generator
+import logging
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import Enum
+
+from opentelemetry import trace
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import last_position
@@ -14,8 +18,30 @@ from pallas_contracts.turns import TurnClaim
 from pallas_executor.agent_runtime import Outcome
 from pallas_executor.boundary import Boundary
 
+log = logging.getLogger(__name__)
+
+NAK_DELAY = 1.0
+"""Seconds until a turn that cannot be executed now is delivered again, the first time.
+
+A turn that another worker may still have is delivered at this interval until the presence of that worker expires.
+"""
+
+MAX_NAK_DELAY = 30.0
+"""The longest such delay in seconds; it grows with every delivery."""
+
 IN_PROGRESS_SECONDS = ACK_WAIT / 5
 """Seconds between two progress acks of a delivery; the broker delivers the turn again after `ACK_WAIT` without one."""
+
+
+class End(Enum):
+    """How a delivery ends."""
+
+    CONCLUDED = "concluded"
+    HANDED_BACK = "handed back"
+    HELD = "held"
+    LATER = "later"
+    ELSEWHERE = "elsewhere"
+    DEAD = "dead"
 
 
 @dataclass(slots=True)
@@ -104,6 +130,40 @@ class Running:
         for running in list(self.turns.values()):
             if not running.task.done() and await last_position(bus, running.ref) > running.fence:
                 running.stop()
+
+    async def settle(self, delivery: Delivery, taking: Awaitable[End]) -> None:
+        """Wait for the end of a delivery, and settle it. Progress acks keep it here meanwhile."""
+        self.deliveries.add(delivery)
+        try:
+            end = await taking
+        except asyncio.CancelledError:
+            trace.get_current_span().set_attribute("pallas.settled", "nak")
+            with suppress(PallasError):
+                await delivery.nak()
+            raise
+        except PallasError as error:
+            log.warning("cannot execute the turn now", extra={"reason": error.message})
+            end = End.LATER
+        except Exception:
+            log.exception("executing the turn failed", extra={"delivered": delivery.delivered})
+            end = End.LATER
+        finally:
+            self.deliveries.discard(delivery)
+        trace.get_current_span().set_attribute("pallas.settled", end.value)
+        with suppress(PallasError):
+            match end:
+                case End.CONCLUDED:
+                    await delivery.ack()
+                case End.HANDED_BACK:
+                    await delivery.nak()
+                case End.HELD:
+                    await delivery.nak(NAK_DELAY)
+                case End.LATER:
+                    await delivery.nak(min(NAK_DELAY * delivery.delivered, MAX_NAK_DELAY))
+                case End.DEAD:
+                    await delivery.reject()
+                case End.ELSEWHERE:
+                    pass
 
     async def send_in_progress(self) -> None:
         """Send a progress ack for every delivery every few seconds, for ever."""

@@ -244,7 +244,7 @@ WRITE_TEST = Contract(
     Template("pallas.v1.write.test.{instance}"),
     WriteTest,
     owners=SUBMITTERS,
-    readers=SUBMITTERS,
+    readers=(*SUBMITTERS, CLI),
     stream=TURN_LOG,
     summary="Whether the log stores messages; expires at once.",
 )

@@ -39,7 +39,7 @@ from workspaces.tables import REVISIONS, ChatMessage, Conversation
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-GONE_SECONDS = 1.0
+GONE_SECONDS = 0.4
 """How long a replica has to be gone: one that only connects to Postgres again is not."""
 UNOWNED_SECONDS = 30.0
 """A reply that waits so long for a replica is not taken over by anybody."""

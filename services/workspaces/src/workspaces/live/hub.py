@@ -34,7 +34,7 @@ CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
 _NOTIFY = text("select pg_notify(:channel, payload) from unnest((:payloads)::text[]) payload")
-CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.5
+CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.2
 SILENT_SECONDS = 10
 """After so long without a ping Postgres takes a replica for gone."""
 REPLICAS = (

@@ -193,8 +193,8 @@ class Conversation(Base):
 class ChatMessage(Base):
     """A message of a person (`user`), or the reply of an agent (`assistant`).
 
-    `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` has
-    the number of the replica that calls the agent. `question` is what the agent asks, with the names of
+    `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
+    the replica that calls the agent, as number@host. `question` is what the agent asks, with the names of
     its `fields` in order, since JSONB sorts keys. `answers` has what the person answered, by question. `remembers_from`
     is the `seq` of the oldest message that the agent was sent, `images_from` that of the oldest one that was sent with
     its images. `progress` and `leased_until` are not used any more.

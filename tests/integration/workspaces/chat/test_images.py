@@ -75,7 +75,7 @@ async def test_an_answer_that_comes_twice_keeps_its_images(lab: Lab, harper: Age
     sent = await talk.send("draw")
     async with reading(engine) as session:
         claim = Claim.of(await session.get_one(ChatMessage, sent["reply_id"]))
-    concluding, again = Concluding(engine, lab.service.parts.hub), replace(claim, attempt=2, called="before")
+    concluding, again = Concluding(engine, lab.service.parts.hub), replace(claim, attempt=2, called="here")
     assert [await concluding.conclude(each, ending) for each in (claim, again)] == [True, False]
     [image] = (await talk.reply(sent["reply_id"]))["images"]
     assert (await lab.browser.get(f"{API}/images/{image['id']}")).content == PNG

@@ -1,5 +1,6 @@
 """Replies of replicas that are gone."""
 
+import socket
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import Talk, attach, begin
-from tests.integration.workspaces.lab import Lab, a_hub, a_workspaces
+from tests.integration.workspaces.lab import API, Lab, a_hub, a_workspaces
 from tests.waiting import eventually
 from tests.workspaces_world.agent import Agent, an_agent
 
@@ -19,17 +20,19 @@ from workspaces.live import hub
 from workspaces.tables import REVISIONS, ChatMessage, Conversation
 
 UNOWNED = "pallas_workspaces_replies_unowned"
-GONE = "1"
-"""The number of a replica that has never been."""
+GONE, ELSEWHERE = f"1@{socket.gethostname()}", "1@elsewhere"
+"""Replicas that have never been."""
 
 
-async def store_reply(connection: AsyncConnection, talk: Talk, instance: str, server_id: str = "pallas-harper") -> str:
+async def store_reply(
+    connection: AsyncConnection, talk: Talk, instance: str, name: str = "harper", owner: str = GONE
+) -> str:
     """Store a message and the reply to it, as a replica does that is lost right behind."""
     reply_id = str(uuid.uuid4())
     both: dict[str, Any] = {"conversation_id": talk.conversation, "revision": REVISIONS.next_value()}
     asked = {"id": str(uuid.uuid4()), "seq": 1, "role": "user", "content": "hello", "status": "answered"}
-    agent = {"agent_instance_id": instance, "agent_server_id": server_id, "key": str(uuid.uuid4()), "attempt": 1}
-    reply = {"id": reply_id, "seq": 2, "role": "assistant", "status": "sending", "owner": GONE, **agent}
+    agent = {"agent_instance_id": instance, "agent_server_id": f"pallas-{name}", "key": str(uuid.uuid4()), "attempt": 1}
+    reply = {"id": reply_id, "seq": 2, "role": "assistant", "status": "sending", "owner": owner, **agent}
     for message in (asked, reply):
         await connection.execute(insert(ChatMessage).values(**both, **message))
     return reply_id
@@ -56,7 +59,9 @@ async def test_a_reply_whose_replica_is_gone_is_called_for_and_counted_until_the
             await stream.until("message", id=reply_id, status="answered", attempt=2)
 
 
-@pytest.mark.parametrize("why", ["its agent keeps no keys", "its key may be forgotten"])
+@pytest.mark.parametrize(
+    "why", ["its agent keeps no keys", "its key may be forgotten", "its agent knows callers by their addresses"]
+)
 async def test_a_reply_that_cannot_be_called_for_again_is_interrupted_and_its_agent_not_called(
     lab: Lab, why: str
 ) -> None:
@@ -67,13 +72,28 @@ async def test_a_reply_that_cannot_be_called_for_again_is_interrupted_and_its_ag
         async with engine.begin() as connection:
             if why == "its key may be forgotten":
                 await connection.execute(update(Conversation).values(updated_at=func.now() - timedelta(hours=25)))
-            reply_id = await store_reply(connection, talk, instance, "pallas-scribe")
+            reply_id = await store_reply(
+                connection, talk, instance, "scribe", ELSEWHERE if "addresses" in why else GONE
+            )
 
         async def interrupted() -> bool:
             return (await talk.reply(reply_id))["error_code"] == "interrupted"
 
         await until(interrupted)
         assert scribe.executed == []
+
+
+async def test_a_reply_of_another_host_is_called_for_where_a_token_names_the_caller(lab: Lab, harper: Agent) -> None:
+    engine = lab.service.parts.engine
+    instance = await attach(engine, harper)
+    talk = await begin(lab.browser)
+    answer = await lab.browser.patch(f"{API}/pallas/{instance}", json={"agent_token": "t"})
+    assert answer.status_code == 200, answer.text
+    async with engine.begin() as connection:
+        reply_id = await store_reply(connection, talk, instance, owner=ELSEWHERE)
+    async with talk.following(after=0) as stream:
+        await (await harper.next()).answer("hello")
+        await stream.until("message", id=reply_id, status="answered")
 
 
 async def test_a_replica_lives_until_its_process_is_gone_or_has_frozen(
@@ -83,7 +103,7 @@ async def test_a_replica_lives_until_its_process_is_gone_or_has_frozen(
 
     async def lives(replica: str) -> bool:
         async with engine.connect() as connection:
-            return replica in (await connection.scalars(hub.REPLICAS)).all()
+            return replica.partition("@")[0] in (await connection.scalars(hub.REPLICAS)).all()
 
     async with a_hub(database) as ended:
         assert await lives(ended.replica)

@@ -1,6 +1,7 @@
 """What is written into a reply by who calls its agent: a question, and how it ended. If it was cancelled: its text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -71,12 +72,12 @@ def _ending(wanted: ColumnElement[bool]) -> Select[None, None]:
 _ANSWERED, _FAILED = Prepared(_ending(_WAITS)), Prepared(_ending(_MINE))
 
 
+@dataclass(frozen=True)
 class Concluding:
     """Writes replies."""
 
-    def __init__(self, engine: AsyncEngine, hub: Hub) -> None:
-        self._engine = engine
-        self._hub = hub
+    engine: AsyncEngine
+    hub: Hub
 
     async def conclude(self, claim: Claim, ending: Ending) -> bool:
         """Store how a reply has ended. False: that is not wanted any more.
@@ -95,14 +96,14 @@ class Concluding:
         }
         ended = _ANSWERED if ending.status == "answered" else _FAILED
         named = {"reply": claim.reply_id, "conversation": claim.conversation_id}
-        with self._hub.telling_first(conversation_topic(claim.conversation_id)):
-            rows = await fetch(self._engine, ended, {**named, **mine, **values})
+        with self.hub.telling_first(conversation_topic(claim.conversation_id)):
+            rows = await fetch(self.engine, ended, {**named, **mine, **values})
             for row in rows:
-                self._hub.tell_here(Changed((message_view(row, images),), row.revision, behind=row.behind).told())
+                self.hub.tell_here(Changed((message_view(row, images),), row.revision, behind=row.behind).told())
         if images and not rows:
             unanswered = select(ChatMessage.id).where(ChatMessage.status != "answered")
             ids = [image.id for image in images]
-            async with writing(self._engine) as session:
+            async with writing(self.engine) as session:
                 await session.execute(delete(Image).where(Image.id.in_(ids), Image.message_id.in_(unanswered)))
         return bool(rows)
 
@@ -112,7 +113,7 @@ class Concluding:
         Whoever brings the answer of a call stores the same ones.
         """
         kept = [(str(uuid5(UUID(claim.reply_id), f"{claim.key} {n}")), picture) for n, picture in enumerate(pictures)]
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             reply = select(ChatMessage.id).where(ChatMessage.id == claim.reply_id, _WAITS)
             if await session.scalar(reply.with_for_update(key_share=True), {"the_key": claim.key}) is None:
                 return ()
@@ -138,7 +139,7 @@ class Concluding:
             "fields": list(fields_of(question.requested_schema)),
         }
         values = {"status": "asking", "question": clean(shown)}
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             await lock_conversation(session, claim.conversation_id)
             reply = await session.get(ChatMessage, claim.reply_id)
             if reply is not None and question.id in (reply.answers or {}):
@@ -156,7 +157,7 @@ class Concluding:
             NotFound: the conversation was deleted.
         """
         cancelled = ChatMessage.status == "cancelled", ChatMessage.attempt == claim.attempt, ChatMessage.content == ""
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             await lock_conversation(session, claim.conversation_id)
             if not await is_answering(session, claim.conversation_id):
                 await change_reply(session, claim.reply_id, {"content": text}, *cancelled, answering=False)
@@ -165,7 +166,7 @@ class Concluding:
         """Store that the call is made anew, under another key and with another plan. None: it is somebody else's."""
         values: dict[str, Any] = {"key": claim.key, "answers": None}
         values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             await lock_conversation(session, claim.conversation_id)
             row = await change_reply(session, claim.reply_id, values, *_mine(claim))
         return Claim.of(row) if row is not None else None

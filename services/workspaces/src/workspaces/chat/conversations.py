@@ -1,5 +1,6 @@
 """Conversations: list, create, rename, delete."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -24,11 +25,11 @@ LONGEST_TITLE = 200
 LONGEST_MADE_TITLE = 80
 
 
+@dataclass(frozen=True)
 class Conversations:
     """The conversations of all workspaces. An id that no conversation or workspace has is `NotFound`."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+    engine: AsyncEngine
 
     async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
         """A page of a workspace's conversations, the latest first.
@@ -42,7 +43,7 @@ class Conversations:
         if before is not None:
             wanted = wanted.where(latest < _cursor_of(before))
         wanted = wanted.order_by(Conversation.updated_at.desc(), Conversation.id.desc()).limit(limit + 1)
-        async with reading(self._engine) as session:
+        async with reading(self.engine) as session:
             if await session.get(Workspace, workspace_id) is None:
                 raise _unknown_workspace()
             rows = (await session.execute(wanted)).all()
@@ -57,7 +58,7 @@ class Conversations:
             Conflict: the id is that of a conversation in another workspace.
         """
         conversation_id = conversation_id or str(uuid4())
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             conversation, is_new = await make_conversation(session, workspace_id, conversation_id, title)
             answering = await is_answering(session, conversation_id)
             if is_new:
@@ -66,7 +67,7 @@ class Conversations:
 
     async def rename(self, conversation_id: str, title: str) -> ConversationView:
         """Give a conversation another title."""
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             conversation.title = title
             await session.flush()
@@ -76,7 +77,7 @@ class Conversations:
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a conversation with its messages. A reply that an agent is called for is cancelled."""
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             conversation = await lock_conversation(session, conversation_id)
             await session.delete(conversation)
             await session.flush()
@@ -85,7 +86,7 @@ class Conversations:
 
     async def must_exist(self, conversation_id: str) -> None:
         """Check that there is such a conversation."""
-        async with reading(self._engine) as session:
+        async with reading(self.engine) as session:
             if await session.get(Conversation, conversation_id) is None:
                 raise unknown_conversation()
 

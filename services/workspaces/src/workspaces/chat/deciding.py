@@ -1,6 +1,7 @@
 """Ends and begins replies on behalf of the person: cancel, retry, answer a question."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.history import Plan, plan_history
 from workspaces.chat.locking import change_reply, is_answering, lock_reply
 from workspaces.chat.model import INTERRUPTED, Claim
+from workspaces.chat.replies import Replies
 from workspaces.chat.sending import answering, sent_as
 from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.storing import begun
@@ -36,26 +38,16 @@ type Repeats = Callable[[str], Awaitable[bool | None]]
 """Whether a repetition of a turn would call a tool again that is not safe to call twice; None: nobody knows."""
 
 
+@dataclass(frozen=True)
 class Deciding:
-    """What the person decides about replies. `start` begins with a reply, `stop` ends the call for one."""
+    """What the person decides about replies."""
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        hub: Hub,
-        wellness: Wellness,
-        defaults: SettingsView,
-        start: Callable[[Claim], None],
-        stop: Callable[[Claim], None],
-        repeats: Repeats,
-    ) -> None:
-        self._engine = engine
-        self._hub = hub
-        self._wellness = wellness
-        self._defaults = defaults
-        self._start = start
-        self._stop = stop
-        self._repeats = repeats
+    engine: AsyncEngine
+    hub: Hub
+    wellness: Wellness
+    defaults: SettingsView
+    replies: Replies
+    repeats: Repeats
 
     async def cancel(self, reply_id: str) -> MessageView:
         """End a reply, and the call for it, whichever replica has made that.
@@ -65,13 +57,13 @@ class Deciding:
             Conflict: it has ended (`not_running`).
         """
         ended = {"status": "cancelled", "ended_at": func.now(), "owner": None, "question": None}
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             await lock_reply(session, reply_id)
             reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING), answering=False)
             if reply is None:
                 raise Conflict("this reply has ended", code="not_running")
             await Hub.tell_in(session, WORK, "replies", {})
-        self._stop(Claim.of(reply))
+        self.replies.cancel(Claim.of(reply))
         return message_view(reply)
 
     async def answer(
@@ -91,7 +83,7 @@ class Deciding:
         """
         if action == "accept":
             question_id = await self._checked(reply_id, question_id, content or {})
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             _, reply = await lock_reply(session, reply_id)
             if reply.status != "asking" or reply.question is None:
                 raise Conflict("the agent asks nothing, or has an answer", code="not_asking")
@@ -111,7 +103,7 @@ class Deciding:
         Raises:
             Rejected, Unavailable: as `_must_fit`.
         """
-        async with reading(self._engine) as session:
+        async with reading(self.engine) as session:
             reply = await session.get(ChatMessage, reply_id)
         if reply is None or reply.question is None or question_id not in (None, reply.question["id"]):
             return question_id  # which is refused
@@ -130,21 +122,21 @@ class Deciding:
         if not confirmed and await self._may_repeat(reply_id, wanted):
             raise Conflict(_MAYBE_DONE, code="needs_confirmation")
         try:
-            async with writing(self._engine) as session:
+            async with writing(self.engine) as session:
                 message_id, claim = await self._begin_again(session, reply_id, wanted)
         except IntegrityError as error:
             raise answering() from error
-        self._start(claim)
+        self.replies.start(claim)
         return sent_as(claim.conversation_id, message_id, reply_id)
 
     async def _may_repeat(self, reply_id: str, wanted: Wanted | None) -> bool:
         """Whether a retry may have an effect once more, as the log says, or else the way in which the reply failed."""
-        async with reading(self._engine) as session:
+        async with reading(self.engine) as session:
             reply = await session.get(ChatMessage, reply_id)
         if reply is None or reply.status not in ("failed", "cancelled"):
             return False  # which is refused
         joins = reply.error_code in _NO_ANSWER and wanted in (None, _agent_of(reply))
-        if not joins and reply.turn_id is not None and (known := await self._repeats(reply.turn_id)) is not None:
+        if not joins and reply.turn_id is not None and (known := await self.repeats(reply.turn_id)) is not None:
             return known
         lost = reply.error_code in (INTERRUPTED, "connection_lost", "unavailable")
         code = "cancelled" if reply.status == "cancelled" else "agent_unreachable" if lost else reply.error_code
@@ -162,13 +154,13 @@ class Deciding:
         message_id = (await session.execute(select(ChatMessage.id).where(*asked))).scalar_one()
         images = select(func.count()).select_from(Image).where(Image.message_id == message_id)
         must_see(chosen, await session.scalar(images) or 0)
-        self._wellness.check(chosen)
+        self.wellness.check(chosen)
         key, plan = reply.key or "", Plan(reply.remembers_from or reply.seq - 1, reply.images_from)
         if reply.error_code not in _NO_ANSWER or Wanted(chosen.server_id, chosen.instance_id) != named:
             *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
-            plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
+            plan = plan_history(before, entry, chosen.model, await read_limits(session, self.defaults))
             key = str(uuid4())
-        values = begun(self._hub.replica, chosen, key, reply.attempt + 1, plan)
+        values = begun(self.hub.replica, chosen, key, reply.attempt + 1, plan)
         again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values}, answering=True)
         assert again is not None, "its conversation is locked"
         return message_id, Claim.of(again)

@@ -29,13 +29,13 @@ class Told:
     revision: int | None = None
 
 
+@dataclass(frozen=True)
 class Following:
     """Makes streams."""
 
-    def __init__(self, reading: Reading, replies: Replies, hub: Hub) -> None:
-        self._reading = reading
-        self._replies = replies
-        self._hub = hub
+    reading: Reading
+    replies: Replies
+    hub: Hub
 
     @asynccontextmanager
     async def follow(
@@ -46,7 +46,7 @@ class Following:
         It ends when the process drains, or Postgres cannot be read.
         """
         topics = (ALL,) if conversation_id is None else (ALL, conversation_topic(conversation_id))
-        async with self._hub.subscribe(*topics) as items:
+        async with self.hub.subscribe(*topics) as items:
             if conversation_id is None:
                 yield _all_of(items, account)
             else:
@@ -55,16 +55,16 @@ class Following:
     async def _stream(
         self, items: AsyncIterator[Live], account: str, conversation_id: str, after: int | None
     ) -> AsyncGenerator[Told]:
-        newest = await self._reading.newest(conversation_id)
+        newest = await self.reading.newest(conversation_id)
         sent = Sent(newest if after is None else after)
         yield _told("ready", {"revision": newest, "account": account}, sent.revision)
         async for told in self._changes(conversation_id, sent):
             yield told
-        partial = self._replies.partial_of(conversation_id)
+        partial = self.replies.partial_of(conversation_id)
         for kind, data in partial.published() if partial is not None else ():
             yield _told(kind, data)
         if partial is None:  # another replica that calls the agent may say it again
-            await self._hub.tell(WORK, "partial", {"conversation_id": conversation_id})
+            await self.hub.tell(WORK, "partial", {"conversation_id": conversation_id})
         topic = conversation_topic(conversation_id)
         async for item in items:
             if item.topic == ALL:
@@ -81,7 +81,7 @@ class Following:
     ) -> AsyncGenerator[Told]:
         """The messages that have changed since the last revision that was sent. They are read unless that is given."""
         if changed is None or changed.behind is None or changed.behind > sent.revision:
-            changed = await self._reading.changed(conversation_id, sent.revision)
+            changed = await self.reading.changed(conversation_id, sent.revision)
         if changed.too_many:
             yield _told(RESYNC, {})
         for message in changed.messages:

@@ -13,8 +13,8 @@ from workspaces.tables import ChatMessage
 INTERRUPTED = "interrupted"
 """The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
 
-type Called = Literal["never", "before", "long ago"]
-"""Whether another replica has made a call: so long ago that its key may be forgotten, or before, or never."""
+type Called = Literal["never", "here", "elsewhere", "long ago"]
+"""Whether another replica has made a call: one of this host or of another, or so long ago that its key is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

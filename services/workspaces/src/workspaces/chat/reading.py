@@ -50,11 +50,11 @@ _CHANGED = Prepared(_SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(M
 _ONE = Prepared(_SHOWN.where(ChatMessage.id == bindparam("message")))
 
 
+@dataclass(frozen=True)
 class Reading:
     """Reads messages."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+    engine: AsyncEngine
 
     async def page(self, conversation_id: str, before: int | None, limit: int) -> MessagePage:
         """A conversation with its latest messages, or with those before a `seq`.
@@ -66,7 +66,7 @@ class Reading:
         if before is not None:
             wanted = wanted.where(ChatMessage.seq < before)
         wanted = wanted.order_by(ChatMessage.seq.desc()).limit(limit + 1)
-        async with reading(self._engine) as session:
+        async with reading(self.engine) as session:
             conversation = await session.get(Conversation, conversation_id)
             if conversation is None:
                 raise unknown_conversation()
@@ -79,7 +79,7 @@ class Reading:
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
-        rows = await fetch(self._engine, _ONE, {"message": message_id})
+        rows = await fetch(self.engine, _ONE, {"message": message_id})
         return _view(rows[0]) if rows else None
 
     async def newest(self, conversation_id: str) -> int:
@@ -89,13 +89,13 @@ class Reading:
     async def changed(self, conversation_id: str, after: int) -> Changed:
         """The messages with a greater revision than `after`."""
         wanted = {"conversation": conversation_id, "after": after}
-        rows = await fetch(self._engine, _CHANGED, wanted)
+        rows = await fetch(self.engine, _CHANGED, wanted)
         if len(rows) > MOST_CHANGED:
             return Changed((), await self._newest(wanted) or after, too_many=True)
         return Changed(tuple(map(_view, rows)), rows[-1].revision if rows else after)
 
     async def _newest(self, wanted: dict[str, Any]) -> int | None:
-        [(newest,)] = await fetch(self._engine, _NEWEST, wanted)
+        [(newest,)] = await fetch(self.engine, _NEWEST, wanted)
         return newest
 
 

@@ -28,7 +28,7 @@ from pallas_postgres.engine import fetch, writing
 from pallas_postgres.prepared import Prepared
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.locking import message_told
-from workspaces.chat.model import Claim, Ending
+from workspaces.chat.model import Called, Claim, Ending
 from workspaces.chat.partial import Partial
 from workspaces.chat.replying import Call, Replying, with_postgres
 from workspaces.chat.views import IS_RUNNING, RUNNING
@@ -39,7 +39,7 @@ from workspaces.tables import REVISIONS, ChatMessage, Conversation
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-GONE_SECONDS = 1.0
+GONE_SECONDS = 0.4
 """How long a replica has to be gone: one that only connects to Postgres again is not."""
 UNOWNED_SECONDS = 30.0
 """A reply that waits so long for a replica is not taken over by anybody."""
@@ -47,8 +47,8 @@ MOST_CLAIMED = 50
 _KEY_IS_KNOWN = timedelta(days=1)
 """How long an agent is trusted to know a key. A call under a key that it has forgotten would be a new one."""
 
-_NOBODY = ChatMessage.owner.is_(None)
-_LEFT = and_(IS_RUNNING, or_(ChatMessage.owner == bindparam("me"), _NOBODY, ChatMessage.owner.not_in(REPLICAS)))
+_NUMBER = func.split_part(func.coalesce(ChatMessage.owner, ""), "@", 1)
+_LEFT = and_(IS_RUNNING, or_(ChatMessage.owner == bindparam("me"), _NUMBER.not_in(REPLICAS)))
 _HELD = ChatMessage.id == func.any(bindparam("held", type_=ARRAY(Uuid(as_uuid=False))))
 _FOUND = Prepared(
     select(
@@ -149,8 +149,7 @@ class Replies:
         if self._stopping:
             await self._release()
             return
-        released = {(row.id, row.attempt) for row in left if row.owner is None}
-        due = [one for one, since in self._left.items() if one in released or now - since >= GONE_SECONDS]
+        due = [row for row in left if _is_released(row) or now - self._left[row.id, row.attempt] >= GONE_SECONDS]
         for claim in await self._take_over(due[:MOST_CLAIMED]) if due else ():
             self._metrics.taken_over.inc()
             log.info("reply taken over", extra={"reply": claim.reply_id, "attempt": claim.attempt})
@@ -160,19 +159,20 @@ class Replies:
         """End the calls that nobody waits for any more, and pass answers to the others."""
         for name, call in calls.items():
             row = rows.get(name)
-            if self._calls.get(name) is not call:
+            if self._calls.get(name) is not call or call.is_ending:
                 continue
-            if row is None:
-                self.cancel(call.claim)  # its conversation was deleted
+            if row is None or row.status == "cancelled":  # by another replica, or with its conversation
+                self.cancel(call.claim)
             elif not call.is_wanted(row):
                 log.info("the reply is not this replica's any more", extra={"reply": name})
                 self._lose(call)
             elif row.answers:
                 await call.hear(row.answers)
 
-    async def _take_over(self, left: Sequence[tuple[str, int]]) -> list[Claim]:
+    async def _take_over(self, left: Sequence[Row[Any]]) -> list[Claim]:
         """Claim these replies, but for those that another replica has claimed or that somebody is changing."""
-        those = IS_RUNNING, tuple_(ChatMessage.id, ChatMessage.attempt).in_(left)
+        hosts = {row.id: (row.owner or "").partition("@")[2] for row in left}
+        those = IS_RUNNING, tuple_(ChatMessage.id, ChatMessage.attempt).in_([(row.id, row.attempt) for row in left])
         of_those = Conversation.id.in_(select(ChatMessage.conversation_id).where(*those))
         forgotten = Conversation.updated_at < func.now() - literal(_KEY_IS_KNOWN)
         async with writing(self._engine) as session:
@@ -187,7 +187,13 @@ class Replies:
             )
             rows = (await session.scalars(claimed)).all() if found else ()
             await Hub.tell_all_in(session, [message_told(row) for row in rows])
-        return [Claim.of(row, called="long ago" if is_forgotten[row.conversation_id] else "before") for row in rows]
+
+        def called(row: ChatMessage) -> Called:
+            if is_forgotten[row.conversation_id]:
+                return "long ago"
+            return "here" if hosts[row.id] == self._hub.host else "elsewhere"
+
+        return [Claim.of(row, called=called(row)) for row in rows]
 
     async def _release(self) -> None:
         """Let other replicas have the replies whose calls can be repeated under their keys, and end these calls."""
@@ -195,7 +201,7 @@ class Replies:
         if not movable:
             return
         mine = ChatMessage.owner == self._hub.replica, IS_RUNNING
-        released = update(ChatMessage).where(ChatMessage.id.in_(movable), *mine).values(owner=None)
+        released = update(ChatMessage).where(ChatMessage.id.in_(movable), *mine).values(owner=f"@{self._hub.host}")
         async with writing(self._engine) as session:
             await session.execute(released, execution_options={"synchronize_session": False})
             await Hub.tell_in(session, WORK, "replies", {})
@@ -257,3 +263,8 @@ class Replies:
             self._wake.set()
         elif item.kind == "partial" and (partial := self.partial_of(item.data["conversation_id"])) is not None:
             partial.repeat()
+
+
+def _is_released(row: Row[Any]) -> bool:
+    """Whether its replica has left a reply to others."""
+    return (row.owner or "@").startswith("@")

@@ -91,9 +91,14 @@ class Call:
             self._answers |= answers
             self._answered.notify_all()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the call was cancelled. A second cancel would end what the first one has to do."""
+        return self.task is not None and self.task.cancelling() > 0
+
     def cancel(self) -> None:
-        """End the call. A second cancel would end what the first one has to do."""
-        if self.task is not None and not self.task.cancelling():
+        """End the call."""
+        if self.task is not None and not self.is_ending:
             self.task.cancel()
 
 
@@ -172,7 +177,7 @@ class Replying:
             try:
                 calls = await self.agents.calls()
                 keeps = keeps or await calls.keeps_keys(target)
-                if claim.called == "long ago" or (called and not keeps):
+                if (called and not keeps) or _is_another_call(claim, target):
                     raise Interrupted
                 called, call.movable = True, keeps
                 answer = await self._call(claim, target, arguments, call)
@@ -221,6 +226,11 @@ class Replying:
             return await self.concluding.begin_anew(replace(claim, key=str(uuid4()), plan=plan))
 
         return await with_postgres(begin_anew, "leave out half of the history")
+
+
+def _is_another_call(claim: Claim, target: Target) -> bool:
+    """Whether the key may name no turn by now. Without a token callers are known by their addresses."""
+    return claim.called == "long ago" or (claim.called == "elsewhere" and target.token is None)
 
 
 def _in_words(answer: CallAnswer) -> str:

@@ -48,8 +48,8 @@ async def open_chat(
     concluding = Concluding(engine, hub)
     replies = Replies(engine, Replying(engine, agents, concluding), concluding, hub, metrics)
     wellness, reading = Wellness(agents.health), Reading(engine)
-    sending = Sending(engine, wellness, defaults, replies.start, hub)
-    deciding = Deciding(engine, hub, wellness, defaults, replies.start, replies.cancel, repeats)
+    sending = Sending(engine, wellness, defaults, replies, hub)
+    deciding = Deciding(engine, hub, wellness, defaults, replies, repeats)
     following = Following(reading, replies, hub)
     async with process.running(replies.run(), "replies of agents"):
         yield Chat(Conversations(engine), reading, sending, deciding, following, replies)

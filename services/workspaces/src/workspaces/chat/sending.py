@@ -5,8 +5,8 @@ stores both messages if the conversation has not changed since; else all begins 
 sent. What was decided is kept, too: a replica that takes the reply over must make the same call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from workspaces.chat.conversations import make_conversation
 from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
 from workspaces.chat.reading import Changed
+from workspaces.chat.replies import Replies
 from workspaces.chat.stored import arguments_with, entries_of, limits_of
 from workspaces.chat.storing import Fetch, begun, find_conversation, store_message
 from workspaces.chat.views import RUNNING, conversation_topic
@@ -31,22 +32,15 @@ LONGEST_TEXT = 200_000
 """Characters of a message."""
 
 
+@dataclass(frozen=True)
 class Sending:
-    """Stores messages. `start` begins with a reply that was stored."""
+    """Stores messages, and begins with the replies."""
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        wellness: Wellness,
-        defaults: SettingsView,
-        start: Callable[[Claim], None],
-        hub: Hub,
-    ) -> None:
-        self._engine = engine
-        self._wellness = wellness
-        self._defaults = defaults
-        self._start = start
-        self._hub = hub
+    engine: AsyncEngine
+    wellness: Wellness
+    defaults: SettingsView
+    replies: Replies
+    hub: Hub
 
     async def send(self, conversation_id: str, message: NewMessage, workspace_id: str | None = None) -> Sent:
         """Store a message and begin with the reply. The same message again changes nothing.
@@ -60,22 +54,22 @@ class Sending:
             Unavailable: the agent is not well (`agent_unhealthy`), or Postgres is not there.
             Conflict: an agent is answering (`answering`), or another conversation or workspace has the id (`id_taken`).
         """
-        with self._hub.telling_first(conversation_topic(conversation_id)):
+        with self.hub.telling_first(conversation_topic(conversation_id)):
             if workspace_id is None:
-                stored = await self._store(partial(fetch, self._engine), conversation_id, message)
+                stored = await self._store(partial(fetch, self.engine), conversation_id, message)
             else:
                 stored = await self._store_first(workspace_id, conversation_id, message)
             if stored is not None:
                 claim, changed = stored
-                self._start(claim)
-                self._hub.tell_here(changed.told())
+                self.replies.start(claim)
+                self.hub.tell_here(changed.told())
         return sent_as(conversation_id, message.id, message.reply_id)
 
     async def _store_first(
         self, workspace_id: str, conversation_id: str, message: NewMessage
     ) -> tuple[Claim, Changed] | None:
         """The same for a conversation that may have to be made, in one transaction."""
-        async with writing(self._engine) as session:
+        async with writing(self.engine) as session:
             await make_conversation(session, workspace_id, conversation_id)
 
             async def inside(prepared: Prepared, values: Mapping[str, Any]) -> Rows:
@@ -89,9 +83,9 @@ class Sending:
             chosen, entries = self._choose(found, message), entries_of(found[0].entries)
             if any(entry.status in RUNNING for entry in entries):
                 raise answering()
-            limits = limits_of(settings_of(found[0].settings, self._defaults))
+            limits = limits_of(settings_of(found[0].settings, self.defaults))
             claim = _claim(conversation_id, message, chosen, entries, limits)
-            values = begun(self._hub.replica, chosen, claim.key, claim.attempt, claim.plan)
+            values = begun(self.hub.replica, chosen, claim.key, claim.attempt, claim.plan)
             reply = {"id": claim.reply_id, "seq": claim.seq, **values}
             if (stored := await store_message(run, found[0], message, reply)) is not None:
                 return replace(claim, arguments=arguments_with(stored.lines, message, claim)), stored.changed
@@ -101,7 +95,7 @@ class Sending:
         """The agent that can be called now."""
         chosen = the_agent([row for row in found if row.server_id is not None])
         must_see(chosen, len(message.pictures))
-        self._wellness.check(chosen)
+        self.wellness.check(chosen)
         return chosen
 
 

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import secrets
+import socket
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
@@ -34,7 +35,7 @@ CHANNEL = "workspaces"
 LONGEST = 7_900
 """Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
 _NOTIFY = text("select pg_notify(:channel, payload) from unnest((:payloads)::text[]) payload")
-CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.5
+CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 3.0, 0.2
 SILENT_SECONDS = 10
 """After so long without a ping Postgres takes a replica for gone."""
 REPLICAS = (
@@ -99,8 +100,10 @@ class Hub:
     def __init__(self, url: str) -> None:
         self._url = url
         self._origin = uuid.uuid4().hex
-        self.replica = str(secrets.randbits(63))
-        """The number of this replica, which is among `REPLICAS` while it lives."""
+        self._number = secrets.randbits(63)
+        self.host = socket.gethostname()
+        self.replica = f"{self._number}@{self.host}"
+        """The name of this replica. Its number is among `REPLICAS` while it lives."""
         self._readers = dict[str, set[Backlog[Live]]]()
         self._heard_later = dict[str, list[Live]]()
         self._sending = deque[str]()
@@ -215,7 +218,7 @@ class Hub:
 
         connection.add_termination_listener(on_lost)
         try:
-            await connection.execute("select pg_advisory_lock_shared($1)", int(self.replica))
+            await connection.execute("select pg_advisory_lock_shared($1)", self._number)
             await connection.add_listener(CHANNEL, self._hear)
             self.listening.set()
             for reader in self._all_readers():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "9b97fc28d7083a871e7338a86bd9f1b1a0bbe0a4"
+PINNED = "6e656e4bf2252a025329c77be7dee0cf127c6ca7"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

@@ -22,14 +22,14 @@ from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.chat.concluding import end_restored_replies
 from workspaces.chat.room import open_chat
-from workspaces.handlers.start import open_control
+from workspaces.handlers.control import open_control
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.mnemosyne.vault import Vault
-from workspaces.reconciling.team_events import TeamEvents
+from workspaces.reconciling.reconciler import TeamEvents
 from workspaces.settings import WorkspacesSettings
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker

@@ -147,8 +147,9 @@ class MnemosyneTeam(Base):
 
     `since` is when the oldest change was made that Mnemosyne has not confirmed, or when it first could not be compared;
     None: nothing is known to differ. `revokes`: among these changes is one that takes a right away. `version` grows
-    with each wake-up. The team is compared next at `due_at`; None: when it is woken. `correlation` and `actor` are
-    those of the last change. Whoever has the `claim` compares it, until `claimed_until`; after that anybody may.
+    with each wake-up, and `changed` is that of the last change, whose `correlation` and `actor` these are. The team is
+    compared next at `due_at`; None: when it is woken. Whoever has the `claim` compares it, until `claimed_until`; after
+    that anybody may.
     """
 
     __tablename__ = "mnemosyne_teams"
@@ -158,6 +159,7 @@ class MnemosyneTeam(Base):
     since: Mapped[datetime | None]
     revokes: Mapped[bool] = mapped_column(server_default=text("false"))
     version: Mapped[int] = mapped_column(server_default=text("1"))
+    changed: Mapped[int] = mapped_column(server_default=text("1"))
     due_at: Mapped[datetime | None] = mapped_column(server_default=func.now(), index=True)
     tries: Mapped[int] = mapped_column(server_default=text("0"))
     error: Mapped[str | None]

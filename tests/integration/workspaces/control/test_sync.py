@@ -264,3 +264,17 @@ async def test_rights_are_taken_away_before_others_are_given(engine: AsyncEngine
     claims = Claims(engine)
     taken = [await claims.take(1) for _ in range(4)]
     assert [[one.id for one in each] for each in taken] == [["detached"], ["attached"], ["compared"], []]
+
+
+async def test_a_cycle_in_the_middle_does_not_hide_that_a_change_was_told(world: World) -> None:
+    instance = await world.provisioned()
+    await world.until_quiet()
+    done, let_go = world.mnemosyne.hold("PUT")
+    await world.workspace(instance)
+    await soon(done.wait())
+    asked, again = world.mnemosyne.hold("GET")
+    await world.http.post(f"{API}/deliveries/reconcile")
+    let_go.set()
+    await soon(asked.wait())
+    assert await world.deliveries() == []
+    again.set()

@@ -140,6 +140,7 @@ async def wake(session: AsyncSession, who: Who, *wakes: Wake) -> None:
         "since": func.coalesce(MnemosyneTeam.since, rows.excluded.since),
         "revokes": MnemosyneTeam.revokes | rows.excluded.revokes,
         "version": MnemosyneTeam.version + 1,
+        "changed": MnemosyneTeam.version + 1,
         "due_at": func.clock_timestamp(),
         "tries": 0,
         "correlation": rows.excluded.correlation,

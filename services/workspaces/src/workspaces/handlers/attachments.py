@@ -14,7 +14,7 @@ from pallas_contracts.errors import Rejected
 from pallas_postgres.engine import reading
 from workspaces.answers import Attached, AttachedInstance
 from workspaces.changes.make import Decision, Event, Wake
-from workspaces.handlers.parts import Control
+from workspaces.handlers.control import Control
 from workspaces.model import Who, no_instance, no_workspace
 from workspaces.registries.refresh import connect
 from workspaces.tables import Assignment, PallasInstance, Workspace

@@ -14,7 +14,7 @@ from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import InstanceView
 from workspaces.changes.make import Decision, Event, Wake
-from workspaces.handlers.parts import Control
+from workspaces.handlers.control import Control
 from workspaces.handlers.views import instance_view
 from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who, no_instance

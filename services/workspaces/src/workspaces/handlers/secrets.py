@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.errors import Conflict, NotFound
 from workspaces.answers import Revealed
 from workspaces.changes.make import Changes, Decision, Event
-from workspaces.handlers.parts import Control
+from workspaces.handlers.control import Control
 from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who, no_instance
 from workspaces.tables import PallasInstance

@@ -1,13 +1,17 @@
-"""Instances as they are shown. No view has a token."""
+"""Instances as they are shown, and what Mnemosyne is not known to have. No view has a token."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workspaces.answers import DiscoveredAgent, InstanceView
-from workspaces.handlers.parts import HealthOf
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_postgres.engine import reading
+from workspaces.answers import Deliveries, DeliveryView, DiscoveredAgent, InstanceView
+from workspaces.handlers.control import HealthOf
 from workspaces.model import JwtState
 from workspaces.registries.urls import icon_path
-from workspaces.tables import PallasInstance
+from workspaces.tables import WORKSPACE_IDS, MnemosyneTeam, PallasInstance
 
 
 def instance_view(
@@ -72,3 +76,37 @@ def _named(what: str, workspaces: set[str]) -> list[str]:
     shown = ", ".join(sorted(workspaces)[:_SHOWN])
     more = f" and {len(workspaces) - _SHOWN} more" if len(workspaces) > _SHOWN else ""
     return [f"{what} {shown}{more}."]
+
+
+async def list_deliveries(engine: AsyncEngine, instance_id: str | None, limit: int) -> Deliveries:
+    """Teams that are not known to be in sync, of one instance or of all."""
+    team, one = MnemosyneTeam, PallasInstance
+    joined = select(team, one, WORKSPACE_IDS).outerjoin(one, one.id == team.id)
+    found = joined.where(team.since.is_not(None)).order_by(team.since, team.id)
+    if instance_id is not None:
+        found = found.where(team.id == instance_id)
+    async with reading(engine) as session:
+        waiting = await session.scalar(select(func.count()).select_from(found.subquery())) or 0
+        shown = tuple(_view(*row) for row in await session.execute(found.limit(limit)))
+    return Deliveries(deliveries=shown, waiting=waiting)
+
+
+def _view(team: MnemosyneTeam, one: PallasInstance | None, workspace_ids: list[str]) -> DeliveryView:
+    if one is None:
+        difference = "Mnemosyne may still have this team, which was deleted here."
+    elif one.pallas_team_mnemosyne_status != "provisioned":
+        difference = "Mnemosyne does not have this team yet."
+    else:
+        difference = drift(one.name, one.pallas_team_mnemosyne_status, one.believed, workspace_ids)
+    assert team.since is not None
+    return DeliveryView(
+        instance_id=team.id,
+        instance_name=one.name if one else team.name,
+        since=team.since,
+        difference=difference,
+        error=team.error,
+        tries=team.tries,
+        next_try_at=team.due_at,
+        actor=team.actor,
+        correlation=team.correlation,
+    )

@@ -12,7 +12,7 @@ from workspaces.access.login import Logins
 from workspaces.agents.start import Agents
 from workspaces.changes.make import Changes
 from workspaces.chat.room import Chat
-from workspaces.handlers.parts import Control
+from workspaces.handlers.control import Control
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.model import Who

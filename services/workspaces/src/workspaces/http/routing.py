@@ -5,21 +5,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pallas_runtime.api_errors import add_error_handlers, refusals
 from pallas_runtime.front import Front
+from workspaces.http.administration import (
+    agents_router,
+    deliveries_router,
+    instances_router,
+    settings_router,
+    workspaces_router,
+)
 from workspaces.http.admit import Admission
-from workspaces.http.agents import agents_router
 from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
-from workspaces.http.deliveries import deliveries_router
 from workspaces.http.events import events_router
 from workspaces.http.images import images_router
-from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
 from workspaces.http.messages import messages_router
 from workspaces.http.parts import API, Parts
-from workspaces.http.settings import settings_router
 from workspaces.http.streams import with_sessions
 from workspaces.http.turns import turns_router
-from workspaces.http.workspaces import workspaces_router
 
 ROUTERS = (
     login_router,

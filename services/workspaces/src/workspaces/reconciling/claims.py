@@ -33,9 +33,9 @@ _CONCLUDE = text("""
     ), mine as (
         update mnemosyne_teams team set claim = null, claimed_until = null, error = given.error,
             since = case when given.error is not null then coalesce(since, clock_timestamp())
-                         when team.version > given.version then since end,
-            revokes = revokes and (given.error is not null or team.version > given.version),
-            tries = case when given.error is null or team.version > given.version then 0 else tries + 1 end,
+                         when team.changed > given.version then since end,
+            revokes = revokes and (given.error is not null or team.changed > given.version),
+            tries = case when given.error is null or team.changed > given.version then 0 else tries + 1 end,
             due_at = case when team.version > given.version then clock_timestamp()
                           else clock_timestamp() + make_interval(secs => given.delay) end
         from given where team.id = given.id and team.claim = :claim

@@ -12,10 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from pydantic import ValidationError
 from sqlalchemy import case, func, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.follow import follow
+from pallas_bus.transport.reads import Record
+from pallas_contracts.auth import LifecycleChanged
+from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import reading, writing
 from workspaces.answers import SettingsView
@@ -27,7 +33,7 @@ from workspaces.reconciling.claims import Claimed, Claims, reconciler
 from workspaces.reconciling.sync import LONGEST_DELAY, Syncer
 from workspaces.registries.refresh import Refresher
 from workspaces.stored_settings import stored_settings
-from workspaces.tables import Assignment, MnemosyneTeam, PallasInstance, Setting
+from workspaces.tables import WORKSPACE_IDS, Assignment, MnemosyneTeam, PallasInstance, Setting
 
 log = logging.getLogger(__name__)
 
@@ -173,3 +179,41 @@ async def wake_all(session: AsyncSession, who: Who, *, only: str | None = None) 
     await session.execute(rows.on_conflict_do_update(index_elements=[team.id], set_={**due, **sender}))
     await session.execute(deleted.values(**due, **sender))
     await Hub.tell_in(session, WORK, "teams", {})
+
+
+@dataclass
+class TeamEvents:
+    """Follows the changes of teams."""
+
+    engine: AsyncEngine
+
+    async def run(self, bus: Bus) -> None:
+        """Follow until cancelled."""
+        await follow(bus, CHANGES, LIFECYCLE_CHANGED.template.filter(kind="team"), self)
+
+    async def begin(self, made: str, last: int) -> int:
+        """Go on behind the last event: at the start, and after whatever has failed, all teams are compared instead."""
+        async with writing(self.engine) as session:
+            await wake_all(session, reconciler())
+        return last
+
+    async def take(self, record: Record) -> None:
+        """Have a team of ours compared, unless it has what it should have."""
+        try:
+            event = LifecycleChanged.model_validate_json(record.data)
+        except ValidationError:
+            return
+        async with reading(self.engine) as session:
+            if await session.get(MnemosyneTeam, event.id) is None:
+                return
+            attached = await session.scalar(select(WORKSPACE_IDS).where(PallasInstance.id == event.id))
+        told = event.data.get("workspace_ids") if event.action == "workspaces_updated" else None
+        if told is None or attached is None or set(told) != set(attached):
+            async with writing(self.engine) as session:
+                await wake_all(session, Who(event.actor, event.correlation), only=event.id)
+
+    def caught_up(self) -> None:
+        """Nothing to do."""
+
+    def waits(self) -> None:
+        """Nothing to do: the reconciler finds what was missed."""

@@ -113,6 +113,7 @@ def _teams() -> None:
         sa.Column("since", _TIME),
         sa.Column("revokes", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("version", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("changed", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("due_at", _TIME, server_default=sa.func.now(), index=True),
         sa.Column("tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("error", sa.Text()),

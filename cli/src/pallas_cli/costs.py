@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pallas_bus.history.spending import read_calls, spending_of
 from pallas_bus.transport.connection import Bus
@@ -14,8 +14,9 @@ from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
-from pallas_teams import TeamFaults
-from pallas_teams.prices import PriceTable, load_prices
+
+if TYPE_CHECKING:
+    from pallas_teams.prices import PriceTable
 
 NAMES: Mapping[str, Callable[[TurnEvents, ModelCalled], str]] = {
     "team": lambda message, _call: message.team,
@@ -76,7 +77,10 @@ def cost_text(spent: Spending) -> str:
     return known or ("unpriced" if spent.unpriced_calls else "-")
 
 
-def _prices(path: Path | None) -> PriceTable | None:
+def _prices(path: Path | None) -> "PriceTable | None":
+    from pallas_teams import TeamFaults
+    from pallas_teams.prices import load_prices
+
     try:
         return load_prices(path) if path is not None else None
     except TeamFaults as error:
@@ -90,7 +94,7 @@ async def _sums(
     until: datetime | None,
     team: str | None,
     caller: str | None,
-    prices: PriceTable | None,
+    prices: "PriceTable | None",
 ) -> dict[str, Spending]:
     ids = {"team": team} if team is not None else {}
     sums: dict[str, Spending] = {}
@@ -103,7 +107,7 @@ async def _sums(
     return sums
 
 
-def _priced(call: ModelCalled, prices: PriceTable) -> ModelCalled:
+def _priced(call: ModelCalled, prices: "PriceTable") -> ModelCalled:
     cost = prices.cost(call.provider, call.model, call.input_tokens, call.output_tokens, call.cached_tokens)
     return call.model_copy(update={"cost": cost})
 

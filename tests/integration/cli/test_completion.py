@@ -50,7 +50,6 @@ def complete(tmp_path: Path) -> Complete:
         "fish": ([str(tool("fish")), "--no-config", "-c"], FISH),
     }
     environ = {
-        **os.environ,
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(tmp_path),
         "HOME": str(tmp_path),
@@ -59,7 +58,9 @@ def complete(tmp_path: Path) -> Complete:
     def offered(shell: str, words: str) -> list[str]:
         command, script = shells[shell]
         run = [*command, script.format(words=words)]
-        done = subprocess.run(run, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            run, env=os.environ | environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        )
         assert done.stderr == ""
         return [line.partition("\t")[0] for line in done.stdout.split("\n") if line]
 
@@ -87,6 +88,13 @@ async def test_a_shell_offers_the_agents_of_the_platform(complete: Complete, nat
 async def test_commands_and_teams_are_offered(complete: Complete, nats: str) -> None:
     assert complete("bash", "pallas agents re") == ["retire"]
     assert complete("bash", f"pallas turns list --nats {nats} --team o") == ["other"]
+
+
+async def test_the_tools_of_an_agent_are_offered(
+    complete: Complete, nats: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALLAS_NATS_URL", nats)
+    assert complete("bash", "pallas call demo/research r") == ["research"]
 
 
 def test_a_platform_that_does_not_answer_offers_nothing_at_once(complete: Complete) -> None:

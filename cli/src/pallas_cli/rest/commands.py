@@ -25,7 +25,6 @@ type Given = dict[str, Any]
 """What the user gave, by parameter, and the `body` of a change. A name that was looked up is an id, of the `row`."""
 
 type Work = Callable[[Api, Given], None]
-type Check = Callable[[Given], None]
 type Columns = Mapping[str, str | Callable[[Row], str]]
 """By header, the field of a cell, or what makes it of a row."""
 
@@ -68,19 +67,17 @@ class Group:
     rows: dict[str, Work] = field(default_factory=dict[str, Work])
 
     def add(
-        self, name: str, about: str, work: Work, *params: Parameter, sure: str = "", check: Check | None = None
+        self, name: str, about: str, work: Work, *params: Parameter, sure: str | Callable[[Given], str] = ""
     ) -> None:
-        """Add a command. With `sure`, the user has to confirm that this happens. `check` comes before anything else."""
-        last = [parameter("url", self.service.url), parameter("data", Data, DEFAULT_DATA), AS_JSON]
-        more = [*([YES] if sure else []), *(PAGE if isinstance(work, List) else [])]
+        """Add a command. With `sure`, the user has to confirm that this happens."""
+        last = [parameter("url", self.service.url), parameter("data", Data, DEFAULT_DATA), _AS_JSON]
+        more = [*([_YES] if sure else []), *(PAGE if isinstance(work, List) else [])]
 
         def command(**given: Any) -> None:
-            if check is not None:
-                check(given)
             if isinstance(work, Change) and work.body is not None:
                 given["body"] = work.body(given)
-            if sure:
-                confirm(sure.format_map(given), yes=given["yes"], as_json=given["as_json"])
+            if what := sure.format_map(given) if isinstance(sure, str) else sure(given):
+                confirm(what, yes=given["yes"], as_json=given["as_json"])
             self.service.run(self._found(work), given)
 
         command.__dict__["__signature__"] = Signature([*params, *more, *last])
@@ -210,6 +207,6 @@ def one_or_none(given: Given, name: str, what: str) -> Any:
     return given[name]
 
 
-AS_JSON = parameter("as_json", AsJson, default=False)
-YES = parameter("yes", Yes, default=False)
+_AS_JSON = parameter("as_json", AsJson, default=False)
+_YES = parameter("yes", Yes, default=False)
 PAGE = [parameter("limit", Limit), parameter("after", After)]

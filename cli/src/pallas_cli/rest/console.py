@@ -8,13 +8,12 @@ from time import monotonic, sleep
 
 import typer
 
-from pallas_cli.options import Page, argument, confirm, option
+from pallas_cli.options import Page, argument, option
 from pallas_cli.plain_text import plain_line, print_answer, print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.rest.client import Api, Row, find_row
 from pallas_cli.rest.commands import (
     PAGE,
-    YES,
     Change,
     Columns,
     Given,
@@ -222,13 +221,6 @@ def _refresh_instance(api: Api, given: Given) -> None:
     _print_instance(api.get("pallas", given["instance"]), given)
 
 
-def _delete_instance(api: Api, given: Given) -> None:
-    instance, name = given["instance"], given["row"]["name"]
-    api.change("DELETE", "pallas", instance)
-    text = plain_line(f"Deleted instance {instance} ({name}). Mnemosyne is told to delete its team.")
-    print_answer({"id": instance, "deleted": True}, text, as_json=given["as_json"])
-
-
 def _rotate_instance(api: Api, given: Given) -> None:
     instance = given["instance"]
     api.change("POST", "pallas", instance, "rotate")
@@ -253,12 +245,6 @@ def _reveal_instance(api: Api, given: Given) -> None:
 
 def _revealed(api: Api, row: Row) -> Row:
     return api.change("POST", "pallas", row["id"], "reveal")
-
-
-def _sure_to_reveal(given: Given) -> None:
-    if given["into"] is None:
-        what = f"the JWT of instance {given['instance']} is printed, once"
-        confirm(what, yes=given["yes"], as_json=given["as_json"])
 
 
 def _provision_teams(api: Api, given: Given) -> None:
@@ -332,7 +318,13 @@ INSTANCES.add("refresh", "Fetch an instance's registry again, and show its agent
 INSTANCES.add(
     "delete",
     "Delete an instance. It is detached from all workspaces, and the JWT of its team becomes invalid.",
-    _delete_instance,
+    Change(
+        "DELETE pallas/{instance}",
+        lambda given, _: plain_line(
+            f"Deleted instance {given['instance']} ({given['row']['name']}). Mnemosyne is told to delete its team."
+        ),
+        answer={"id": "{instance}", "deleted": True},
+    ),
     _INSTANCE,
     sure="instance {instance} and its team are deleted",
 )
@@ -355,8 +347,7 @@ INSTANCES.add(
         Path | None,
         metavar="FILE",
     ),
-    YES,
-    check=_sure_to_reveal,
+    sure=lambda given: "" if given["into"] else f"the JWT of instance {given['instance']} is printed, once",
 )
 INSTANCES.add(
     "provision-teams",
@@ -391,11 +382,6 @@ def _delete_sessions(api: Api, given: Given) -> None:
     print_answer({"id": session, "deleted": True}, text, as_json=given["as_json"])
 
 
-def _sure_to_delete(given: Given) -> None:
-    what = "all browsers are logged out" if given["session"] is None else "its browser is logged out"
-    confirm(what, yes=given["yes"], as_json=given["as_json"])
-
-
 SESSIONS.add(
     "list",
     "List sessions: where they were begun, and when they were used last.",
@@ -407,8 +393,7 @@ SESSIONS.add(
     "End a session, or all of them. Their browsers have to log in again.",
     _delete_sessions,
     argument("session", "Id of the session, as `list` shows it. [default: all]", str | None, default=None),
-    YES,
-    check=_sure_to_delete,
+    sure=lambda given: "its browser is logged out" if given["session"] else "all browsers are logged out",
 )
 
 

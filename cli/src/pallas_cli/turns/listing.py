@@ -23,7 +23,6 @@ from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
-from pallas_teams.providers import PROVIDERS, parse_model
 
 _AT_ONCE = 32
 """Turns whose events are read at once."""
@@ -204,6 +203,8 @@ def check_model(model: str | None) -> None:
     Raises:
         WrongUsage: it is not the name of a model.
     """
+    from pallas_teams.providers import PROVIDERS, parse_model
+
     if model is not None and parse_model(model) is None:
         raise WrongUsage(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
 

@@ -29,7 +29,7 @@ def note(what: str) -> None:
     Pydantic looks for plugins when the first model is made.
     """
     frame = inspect.currentframe()
-    while frame is not None and not frame.f_code.co_filename.startswith("<frozen "):
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         if "/pydantic/plugin/" in frame.f_code.co_filename:
             return
         file = frame.f_code.co_filename

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, DateTime, ForeignKey, Text, Uuid, func
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pallas_outbox.rows import ChangeRow, PositionRow
+from pallas_outbox.outbox import ChangeRow, PositionRow
 
 
 class Base(DeclarativeBase):

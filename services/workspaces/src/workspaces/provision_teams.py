@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_postgres.engine import open_engine, reading
 from workspaces.changes.make import Changes
-from workspaces.handlers.secrets import reveal_jwt
+from workspaces.handlers.instances import reveal_jwt
 from workspaces.metrics import make_metrics
 from workspaces.mnemosyne.teams import Teams, open_teams_client
 from workspaces.mnemosyne.vault import Vault

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pallas_outbox.rows import ChangeRow, PositionRow
+from pallas_outbox.outbox import ChangeRow, PositionRow
 
 
 class Base(DeclarativeBase):

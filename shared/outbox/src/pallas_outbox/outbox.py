@@ -5,15 +5,36 @@ One advisory lock lets the changes of a service run one after the other, over al
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import BigInteger, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
 
 from pallas_contracts.changes import Changed
 from pallas_contracts.contract import Contract, Stream
 from pallas_contracts.message import utc_now
-from pallas_outbox.rows import ChangeRow, PositionRow
+
+
+class ChangeRow:
+    """A change. Numbers have no gap. The table is the audit log and the outbox of events; rows are never deleted."""
+
+    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str]
+    actor: Mapped[str]
+    correlation: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    at: Mapped[datetime]
+
+
+class PositionRow:
+    """One row: the number of the last change that the broker has stored."""
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    sent: Mapped[int] = mapped_column(BigInteger)
 
 
 class Event(Protocol):

@@ -13,17 +13,18 @@ from contextlib import suppress
 from typing import Any
 
 from prometheus_client import Gauge
+from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read_newest
+from pallas_bus.transport.streams import declare
 from pallas_bus.transport.traces import trace_headers
 from pallas_contracts.changes import Changed
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_outbox.outbox import Outbox
-from pallas_outbox.rows import ChangeRow
-from pallas_outbox.stream_end import StreamEnd
+from pallas_outbox.outbox import ChangeRow, Outbox
 from pallas_postgres.engine import postgres_errors, reading
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,54 @@ POLL_SECONDS = 0.5
 BATCH, BATCH_SECONDS = 100, 1.0
 """Maximum number of events, and seconds, of one transaction. Postgres ends a transaction that is idle for a few
 seconds."""
-PUT_SECONDS = 2.0
+PUT_SECONDS, DECLARE_SECONDS = 2.0, 5.0
+
+
+class StreamEnd[M: Changed[Any]]:
+    """The end of the stream of an outbox, which is declared with so many `replicas`.
+
+    A stream that was lost with the broker's store has less than was sent. Only the replica that relays looks, so one
+    replica at a time declares the stream.
+    """
+
+    def __init__(self, bus: Bus, outbox: Outbox[M], replicas: int) -> None:
+        self._bus = bus
+        self._contract, self._stream = outbox.contract, outbox.stream
+        self._replicas = replicas
+        self._declared = False
+        self._lost_behind: int | None = None
+
+    async def last_stored(self, sent: int) -> int:
+        """The number of the last change that the stream has. Changes after it are to be sent again.
+
+        Raises:
+            Unavailable: the broker does not answer, or cannot make the stream.
+        """
+        stored = await self._last()
+        if stored is None or stored >= sent:
+            self._lost_behind = None
+            return sent
+        # A stream that was purged drops recent changes as duplicates. They are not sent again for ever.
+        if stored == self._lost_behind:
+            return sent
+        self._lost_behind = stored
+        log.warning("the stream has lost changes; sending them again", extra={"stored": stored, "sent": sent})
+        return stored
+
+    async def _last(self) -> int | None:
+        """The number of the last stored change, 0 without any, None if it cannot be decoded."""
+        if not self._declared:
+            await declare(self._bus, self._stream, replicas=self._replicas, timeout=DECLARE_SECONDS)
+            self._declared = True
+        try:
+            last = await read_newest(self._bus, self._stream.name, self._contract.template.filter())
+            return self._contract.message.model_validate_json(last.data).number if last is not None else 0
+        except ValidationError:
+            return None
+        except Unavailable as error:
+            # The next call declares it again.
+            self._declared = self._declared and error.code != "no_stream"
+            raise
 
 
 class Relay[M: Changed[Any]]:

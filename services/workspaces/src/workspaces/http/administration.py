@@ -16,7 +16,7 @@ from workspaces.answers import (
     WorkspaceList,
     WorkspaceView,
 )
-from workspaces.handlers import attachments, instances, secrets, workspaces
+from workspaces.handlers import instances, workspaces
 from workspaces.handlers.control import change_settings, get_settings
 from workspaces.handlers.views import list_deliveries
 from workspaces.http.fields import (
@@ -80,7 +80,7 @@ def instances_router(parts: Parts) -> APIRouter:
     async def reveal(instance_id: InstanceId, who: Sender, response: Response) -> Revealed:
         """Show the team's JWT. This can be done once."""
         response.headers["cache-control"] = "no-store"
-        return await secrets.reveal(control, who, instance_id)
+        return await instances.reveal(control, who, instance_id)
 
     @router.post("/{instance_id}/rotate")
     async def rotate(instance_id: InstanceId, who: Sender) -> InstanceView:
@@ -136,22 +136,22 @@ def workspaces_router(parts: Parts) -> APIRouter:
     @router.get("/{workspace_id}/pallas")
     async def list_attached(workspace_id: WorkspaceId) -> Attached:
         """The attached teams."""
-        return await attachments.list_attached(control, workspace_id)
+        return await workspaces.list_attached(control, workspace_id)
 
     @router.put("/{workspace_id}/pallas")
     async def replace_attached(workspace_id: WorkspaceId, body: AttachedIds, who: Sender) -> Attached:
         """Attach these teams and no others. Registries of new ones are fetched again; `warning` says if that failed."""
-        return await attachments.replace_attached(control, who, workspace_id, body.instance_ids)
+        return await workspaces.replace_attached(control, who, workspace_id, body.instance_ids)
 
     @router.post("/{workspace_id}/pallas/{instance_id}")
     async def attach(workspace_id: WorkspaceId, instance_id: InstanceId, who: Sender) -> Attached:
         """Attach a team. Its registry is fetched again; `warning` says if that failed."""
-        return await attachments.attach(control, who, workspace_id, instance_id)
+        return await workspaces.attach(control, who, workspace_id, instance_id)
 
     @router.delete("/{workspace_id}/pallas/{instance_id}", status_code=204)
     async def detach(workspace_id: WorkspaceId, instance_id: InstanceId, who: Sender) -> None:
         """Detach a team, with all its agents."""
-        await attachments.detach(control, who, workspace_id, instance_id)
+        await workspaces.detach(control, who, workspace_id, instance_id)
 
     @router.get("/{workspace_id}/agents")
     async def pick(workspace_id: WorkspaceId) -> Picker:

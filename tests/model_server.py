@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tests.chaos.effects import write_down
 
-from agent_worker.llm.directives import Say, Sleep, Step, plan
+from agent_worker.llm.offline import Say, Sleep, Step, plan
 
 type Json = dict[str, Any]
 

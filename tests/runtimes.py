@@ -12,11 +12,11 @@ from typing import Any
 from tests.embedded import accepts, free_port
 from tests.waiting import PATIENCE
 
-from agent_worker.teams.make_agents import host_team
+from agent_worker.teams import host_team
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ClientContext, KnownEvent, ToolStarted, TurnEvent
 from pallas_executor.agent_runtime import Completed, Outcome, Turn
-from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.host_teams import HostedTeam
 from pallas_teams import load_team
 
 

@@ -22,11 +22,10 @@ from data_pool.http.routing import PATH as POOL
 from library_search.http.admin import DOCUMENTS
 from pallas_runtime.probes import with_probes
 from pipelines.http.executions import ExecutionRoutes
-from pipelines.http.modules import ModuleRoutes
+from pipelines.http.modules import ModuleRoutes, ProgramRoutes
 from pipelines.http.pipelines import PipelineRoutes
-from pipelines.http.programs import ProgramRoutes
 from pipelines.http.runs import RunRoutes
-from registry.http import routing as registry
+from registry import http as registry
 from team_lifecycle.http import routing as lifecycle
 from workspaces.http import routing as workspaces
 

@@ -11,7 +11,7 @@ from docs.site.paths import DOCS, ROOT
 from agent_gateway.rpc.answers import CODES
 from pallas_contracts.auth import AUTH_FAILURES
 from pallas_contracts.turns import TURN_ERRORS
-from pallas_jsonrpc.errors import AGENT_ERROR, NOT_ALLOWED
+from pallas_jsonrpc.messages import AGENT_ERROR, NOT_ALLOWED
 
 PAGE = DOCS / "errors.md"
 

@@ -10,10 +10,10 @@ from docs.site.inserted import table, with_tables
 from docs.site.paths import DOCS
 
 from agent_gateway.rpc.answers import CODES
-from agent_gateway.rpc.openrpc import DISCOVERY, EXECUTION, POOL
+from agent_gateway.rpc.discover import DISCOVERY, EXECUTION, POOL
 from pallas_contracts.turns import TURN_ERRORS
-from pallas_jsonrpc import errors
-from pallas_jsonrpc.errors import AGENT_ERROR
+from pallas_jsonrpc import messages
+from pallas_jsonrpc.messages import AGENT_ERROR
 
 PAGE = DOCS / "rpc.md"
 
@@ -64,10 +64,10 @@ def _codes() -> list[tuple[str, ...]]:
 
 def _meanings() -> Iterator[tuple[int, str]]:
     """Each code with the text below it in its module."""
-    body = ast.parse(inspect.getsource(errors)).body
+    body = ast.parse(inspect.getsource(messages)).body
     for code, text in pairwise(body):
         match code, text:
             case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(said))):
-                yield getattr(errors, name), said
+                yield getattr(messages, name), said
             case _:
                 pass

@@ -21,7 +21,7 @@ from tests.bench.processes import Measured
 
 from agent_worker.downstream.server import DownstreamServer, OnProgress
 from agent_worker.llm import runtime
-from agent_worker.llm.journal import AgentJournal
+from agent_worker.llm.calls import AgentJournal
 from agent_worker.llm.models import AgentModel
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.streams import declare

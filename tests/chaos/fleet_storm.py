@@ -26,7 +26,7 @@ from tests.integration.real_parts import OWNED, until
 from tests.waiting import soon
 
 from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.queue import submit

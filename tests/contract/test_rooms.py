@@ -25,8 +25,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "agent_gateway": (("",), ("answers",), ("handshake",), ("mcp",), ("rpc",), ("http",), ("app", "__main__")),
     "agent_worker": (("",), ("downstream",), ("llm",), ("teams",), ("app", "__main__")),
-    "auth_resolver": (("",), ("bearers",), ("app", "__main__")),
-    "registry": (("",), ("listing",), ("http",), ("app", "__main__")),
+    "auth_resolver": (("",), ("app", "__main__")),
+    "registry": (("",), ("listing",), ("catalogue",), ("http",), ("app", "__main__")),
     "data_pool": (
         ("",),
         ("registering",),

@@ -21,7 +21,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_executor.executor import Executor
-from pallas_executor.teams.settings import WorkerSettings
+from pallas_executor.teams.worker import WorkerSettings
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process

@@ -15,8 +15,7 @@ from tests.postgres import PostgresServer
 
 from pallas_contracts.errors import Unavailable
 from pallas_postgres import engine as module
-from pallas_postgres.engine import fetch, open_engine, reading
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch, open_engine, reading
 
 _BACKEND = Prepared(select(func.pg_backend_pid()))
 _SLEEP = Prepared(select(func.pg_sleep(bindparam("seconds", type_=Integer))))

@@ -13,7 +13,7 @@ from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
+from pallas_bus.turnlog.content import offload_request, whole_request
 from pallas_bus.turnlog.dead_letters import (
     KeptLetter,
     drop_letter,

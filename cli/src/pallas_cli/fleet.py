@@ -17,7 +17,7 @@ from pallas_cli.refused import Refused, not_reached
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 
 if TYPE_CHECKING:
-    from pallas_bus.history.recorded import Recorded
+    from pallas_bus.history.replays import Recorded
     from pallas_bus.transport.access import Access
     from pallas_mcp_calls.calls import AgentCalls
 
@@ -166,7 +166,7 @@ async def _written(access: "Access") -> AsyncGenerator["asyncio.Queue[Recorded]"
 
 def _said(message: "Recorded") -> list[tuple[str, str]]:
     """Agents and what they wrote, in a message of the log. The fleet puts the agent's name before each line."""
-    from pallas_bus.history.log_entries import entry_of
+    from pallas_bus.history.tail import entry_of
     from pallas_contracts.turns import Progress, TurnEvents
 
     entry = entry_of(message)

@@ -21,11 +21,9 @@ from tests.bench.load_process import Load
 
 from library_search.app import PLANS
 from library_search.model import DocumentText, Section
-from library_search.reading.chunks import chunks_of
-from library_search.reading.files import PLAIN
+from library_search.reading.formats import PLAIN, chunks_of
 from library_search.store.documents import Contents, Documents, Place
-from library_search.store.queries import Queries
-from library_search.store.words import parse_query
+from library_search.store.queries import Queries, parse_query
 from pallas_postgres.engine import open_engine
 
 LANGUAGES = ("english", "simple")

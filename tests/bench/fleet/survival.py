@@ -9,11 +9,11 @@ from typing import Any
 from tests.bench.fleet.world import World
 from tests.bench.processes import Process
 
-from fleet.running.requests import task_ref
+from fleet.running.typing import task_ref
 from fleet.storing.tasks import Tasks
 from fleet.terminal.agent_api import Terminal
 from pallas_bus.transport.kv import get_entry, put
-from pallas_calls.last_claims import last_claims
+from pallas_calls.worker_liveness import last_claims
 from pallas_contracts.catalog import FLEET_AGENTS
 from pallas_contracts.fleet import FleetTask
 from pallas_contracts.ids import child_id

@@ -21,9 +21,8 @@ from tests.builders import agent_definition
 
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.kv import put
-from pallas_bus.turnlog.depths import queue_depths
 from pallas_bus.turnlog.puller import PULL_EXPIRES
-from pallas_bus.turnlog.queue import consumer_name, ensure_consumer
+from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, queue_depths
 from pallas_contracts.catalog import AGENTS, GATEWAY, TURN_QUEUE
 
 _TEAM = 100

@@ -15,7 +15,7 @@ from tests.integration.real_parts import until
 from tests.waiting import soon
 
 from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.content.objects import drop, objects_of
+from pallas_bus.turnlog.content import drop, objects_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.turns import Claimed, TurnRequested

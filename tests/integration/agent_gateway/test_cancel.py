@@ -12,7 +12,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from agent_gateway.handshake.calls import cancel_call, remember_call
+from agent_gateway.handshake.sessions import cancel_call, remember_call
 from pallas_bus.transport import kv
 from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef

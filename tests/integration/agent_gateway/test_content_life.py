@@ -13,7 +13,7 @@ from tests.waiting import soon
 
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog import writer
-from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.content import objects_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import (
     DEAD_LETTERS,

@@ -12,8 +12,8 @@ from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.waiting import PATIENCE, eventually, within
 
-from agent_gateway.mcp import get_health as handler
-from agent_gateway.mcp.get_health import get_health
+from agent_gateway.mcp import definitions as handler
+from agent_gateway.mcp.definitions import get_health
 from pallas_bus.transport.ask import answer, answering
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table, put, watch

@@ -15,7 +15,7 @@ from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
 from pallas_bus.transport.streams import NANOSECONDS
-from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE
 from pallas_bus.turnlog.queue import ensure_consumer, queue_state
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import Limits

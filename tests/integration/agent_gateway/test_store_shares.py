@@ -10,10 +10,10 @@ from tests.waiting import soon
 
 from pallas_bus.history.store_use import StoreUse
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.objects import drop, offload
+from pallas_bus.turnlog.content import drop, offload
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.admission.store_shares import StoreShares
+from pallas_calls.admission.limits import StoreShares
 from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.errors import Unavailable
 

@@ -23,7 +23,7 @@ from pallas_bus.transport.errors import Stored
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import service, submit_turn
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer
 from pallas_calls.submit_turn import Submitted
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested

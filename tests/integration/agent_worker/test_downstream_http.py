@@ -12,7 +12,7 @@ from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
 from pallas_executor.agent_runtime import AgentRuntime
-from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.host_teams import HostedTeam
 
 SLOW = '/tool toolbox/long_task {"seconds": 60}'
 

@@ -15,11 +15,11 @@ from tests.integration.agent_worker.lab import Lab
 from tests.integration.real_parts import OWNED, a_lab, a_worker
 from tests.waiting import Collected, eventually
 
-from agent_worker.teams.make_agents import SharedRuntime
+from agent_worker.teams import SharedRuntime
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import RETRYING
 from pallas_bus.transport.kv import Table, watch
-from pallas_bus.transport.retry import RETRYING
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name
@@ -27,10 +27,10 @@ from pallas_contracts.agents import AgentDefinition, AgentRead, Trouble, WorkerP
 from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
-from pallas_executor import running
+from pallas_executor import run_turn
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.metered import Watching
 from pallas_teams import load_each
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
@@ -237,7 +237,7 @@ async def test_an_agent_added_to_the_folder_is_published_and_executes_turns(lab:
 async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     lab: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "IN_PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(run_turn, "IN_PROGRESS_SECONDS", 0.05)
     await lab.worker()
     file, beats = lab.file(), Collected[bytes]()
     turn = await lab.ask("wait", file=file)

@@ -9,7 +9,7 @@ from tests.waiting import soon
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.claim_checks import MAX_OFFLOADED, OFFLOAD_ABOVE
+from pallas_bus.turnlog.content import MAX_OFFLOADED, OFFLOAD_ABOVE
 from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_QUEUE, WORKERS
 from pallas_contracts.turns import Answered, ToolStarted
 from pallas_executor.claim_turn import Claimant, Conclude, claim_turn

@@ -17,11 +17,10 @@ from tests.runtimes import Events, a_team, a_turn, text_of
 from tests.waiting import PATIENCE
 
 from agent_worker.llm import models
-from agent_worker.teams.make_agents import host_team
+from agent_worker.teams import host_team
 from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta, ToolFailed
 from pallas_executor.agent_runtime import AgentRuntime, Failed, Outcome
-from pallas_executor.teams.metrics import make_metrics
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.metered import Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
 

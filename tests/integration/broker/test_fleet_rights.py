@@ -13,11 +13,11 @@ from tests.integration.real_parts import a_gateway, a_process, until
 from fleet.app import FleetService, build
 from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from fleet.running import watching
-from fleet.running.requests import task_ref, task_request
+from fleet.running.typing import task_ref, task_request
 from fleet.settings import FleetSettings
 from pallas_bus.transport.streams import bucket_subject
-from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
-from pallas_calls.last_claims import last_claims
+from pallas_bus.turnlog.content import offload_request, whole_request
+from pallas_calls.worker_liveness import last_claims
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import AGENTS, FLEET, FLEET_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import new_turn_id

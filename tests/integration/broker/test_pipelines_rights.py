@@ -15,8 +15,7 @@ from pallas_bus.history.turns import read_turn
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import bucket_subject
 from pallas_calls.keyed.call_once import call_child
-from pallas_calls.model import TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer, TurnEnd
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import (
     AGENTS,

@@ -17,7 +17,7 @@ from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.streams import bucket_subject, declare
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.content import offload_request
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import AGENTS, GATEWAY, TURN_CONTENT, TURN_EVENT, TURN_OUTCOME, WORKSPACES

@@ -14,9 +14,8 @@ from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog import writer as writer_module
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
-from pallas_bus.turnlog.content.expiry import CONSUMER, expire_content
-from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
+from pallas_bus.turnlog.expiry import CONSUMER, expire_content
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS

@@ -10,8 +10,7 @@ from tests.integration.bus.turns import TOOL, attempt_of, result, step, text
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
-from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
 from pallas_bus.turnlog.writer import LEAST_CONTENT_TTL, TurnWriter
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
 from pallas_contracts.contract import Stream

@@ -6,9 +6,8 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
-from pallas_bus.turnlog.depths import QueueDepth, queue_depths, stream_depths
 from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
+from pallas_bus.turnlog.queue import Delivery, QueueDepth, ensure_consumer, queue_depths, stream_depths, submit
 from pallas_contracts.catalog import CHANGES, TURN_LOG, TURN_QUEUE
 
 

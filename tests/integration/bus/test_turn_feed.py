@@ -31,10 +31,9 @@ from tests.waiting import Collected, soon
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import MAX_UNREAD
 from pallas_bus.turnlog.feeds import GAP_SECONDS
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.ref import Cursor, TurnRef
 from pallas_contracts.catalog import TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,

@@ -11,20 +11,18 @@ from tests.integration.bus.turns import result
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.claim_checks import (
+from pallas_bus.turnlog.content import (
     MAX_OFFLOADED,
     OFFLOAD_ABOVE,
-    offload_request,
-    offload_result,
-    whole_request,
-    whole_result,
-)
-from pallas_bus.turnlog.content.objects import (
     PART,
     drop,
     fetch,
     objects_of,
     offload,
+    offload_request,
+    offload_result,
+    whole_request,
+    whole_result,
 )
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_OBJECTS

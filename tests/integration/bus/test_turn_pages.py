@@ -153,7 +153,7 @@ async def test_without_time_the_pages_are_smaller_but_have_the_same_turns(
     log: Log, monkeypatch: pytest.MonkeyPatch, wanted: TurnFilter
 ) -> None:
     monkeypatch.setattr("pallas_bus.history.turn_page._POSITIONS", 1)
-    monkeypatch.setattr("pallas_bus.history.windows.LARGEST", 6)
+    monkeypatch.setattr("pallas_bus.history.spending.LARGEST", 6)
     waits = (await log.asked("not-c7-itself")).turn_id
     ended = [await log.over(await log.asked(f"c{number % 10}")) for number in range(1, 20)]
     matching = [turn for number, turn in enumerate(ended, 1) if wanted.caller is None or number % 10 == 7]

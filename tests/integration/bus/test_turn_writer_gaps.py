@@ -14,9 +14,8 @@ from tests.link import Link, linked
 from tests.waiting import eventually, soon
 
 from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.errors import RETRYING, Stored
 from pallas_bus.transport.reads import Record, read
-from pallas_bus.transport.retry import RETRYING
 from pallas_bus.turnlog import writer
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.errors import Unavailable

@@ -18,9 +18,9 @@ from tests.waiting import soon
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog import content
 from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.content import objects
-from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE, offload_request
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE, offload_request
 from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
@@ -176,7 +176,7 @@ async def test_a_dead_letter_with_offloaded_arguments_is_retried_while_they_are_
     *_, outcome = [each async for each in feed]
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
-    await objects.drop(lab.bus, TurnRef(lab.team, "sure", late))
+    await content.drop(lab.bus, TurnRef(lab.team, "sure", late))
     with pytest.raises(Refused, match=f"{late}: content_expired"):
         await retry_one_letter(lab.bus, late, as_json=False)
 

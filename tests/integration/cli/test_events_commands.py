@@ -18,7 +18,7 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of, step
 from tests.waiting import PATIENCE, Collected, soon
 
-from pallas_bus.history.recorded import Recorded
+from pallas_bus.history.replays import Recorded
 from pallas_bus.history.tail import tail_streams
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read

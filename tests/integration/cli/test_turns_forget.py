@@ -15,8 +15,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim, stored_outcome
-from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
-from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter

@@ -24,12 +24,11 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read_last
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.content.removal import remove_content
+from pallas_bus.turnlog.content import offload_request
+from pallas_bus.turnlog.expiry import remove_content
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import replay_many as engine
-from pallas_calls import replay_room
 from pallas_cli.deadletters import retry_one_letter
 from pallas_cli.refused import Refused
 from pallas_cli.turns.ending import cancel_many, forget_many
@@ -231,7 +230,7 @@ async def test_replays_wait_while_the_queue_of_their_agent_is_full(
         waited.append(next(states, 0))
         return type("State", (), {"waiting": waited[-1]})
 
-    monkeypatch.setattr(replay_room, "queue_state", state)
+    monkeypatch.setattr(engine, "queue_state", state)
     document = await stage.replay(named(old))
     assert [each["state"] for each in document["replays"]] == ["completed"] * 3
     assert waited == [9, 1, 0, 0, 0]

@@ -25,8 +25,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.content.objects import drop
+from pallas_bus.turnlog.content import drop, offload_request
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef

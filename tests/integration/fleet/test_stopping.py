@@ -18,7 +18,7 @@ from tests.waiting import soon
 
 from fleet.handlers.start_task import PATIENCE
 from fleet.running.finding import with_task
-from fleet.running.requests import task_ref
+from fleet.running.typing import task_ref
 from fleet.terminal.agent_api import Terminal
 from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_contracts.agents import JsonObject
@@ -69,7 +69,7 @@ async def outcome(lab: Lab, task: JsonObject) -> str:
 async def test_an_agent_that_ignores_the_first_escape_gets_a_second_one(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._SECONDS", 0.7)
+    monkeypatch.setattr("fleet.running.stopping._SECONDS", 0.7)
     await lab.replica()
     name, task = await started(lab, "ignore ESC once; work 60 s")
     stopped = await lab.call("stop_agent_task", agent_name=name)
@@ -91,7 +91,7 @@ async def test_one_escape_stops_an_agent_that_agentapi_takes_for_running_two_sec
 
 
 async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._SECONDS", 0.2)
+    monkeypatch.setattr("fleet.running.stopping._SECONDS", 0.2)
     await lab.replica()
     name, _ = await started(lab, "hang")
     stopped = await lab.call("stop_agent_task", agent_name=name)
@@ -105,7 +105,7 @@ async def test_an_agent_that_cannot_be_stopped_is_said_to_go_on(lab: Lab, monkey
 async def test_an_agent_that_dies_has_failed_and_there_is_nothing_to_stop(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.3)
+    monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.3)
     await lab.replica()
     name, task = await started(lab, "work 0.2 s; crash")
     await lab.coder.agent(name).until("exited")
@@ -138,7 +138,7 @@ async def test_an_agent_that_died_while_nobody_watched_is_not_busy_for_ever(
 async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.3)
+    monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.3)
     await lab.replica()
     name = await lab.create()
     for delay in (-0.4, 0.0, 0.02, 0.05):
@@ -198,7 +198,7 @@ async def test_a_stop_while_coder_is_away_stops_as_soon_as_it_is_back(
 async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
     await lab.replica()
     name = await lab.create()
     for tool, wanted in (("stop_agent_task", {409}), ("delete_agent", {404, 409})):  # 404: it is gone already
@@ -243,7 +243,7 @@ async def test_a_task_has_failed_if_its_agent_says_so(lab: Lab) -> None:
 
 async def test_a_start_that_ends_without_an_answer_types_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its caller may start the task again, and it is typed once then."""
-    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
     await lab.replica()
     name = await lab.create()
     await lab.coder.fault(Fault(mode="hang", path="/messages$"))  # the task is claimed, and cannot be typed yet
@@ -262,7 +262,7 @@ async def test_a_start_that_ends_without_an_answer_types_nothing(lab: Lab, monke
 async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.running.interrupting._COMING_SECONDS", 0.1)
+    monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
     first = await lab.replica()
     name = await lab.create()
     await lab.coder.fault(Fault(mode="hang", path="/messages$"))

@@ -11,8 +11,7 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.unit.fleet.contract import block, fits, tools
 
-from fleet.handlers.building import failure_of_build
-from fleet.handlers.start_task import LONGEST_DESCRIPTION
+from fleet.handlers.start_task import LONGEST_DESCRIPTION, failure_of_build
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import InputRequired, Principal, Progress
 from pallas_demo.coder import Fault

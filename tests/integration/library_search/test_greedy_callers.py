@@ -48,7 +48,7 @@ async def test_a_caller_with_many_slow_searches_delays_neither_others_nor_readin
         pings += 1
 
     monkeypatch.setattr(library_search.app, "ping", counted)
-    monkeypatch.setattr("pallas_runtime.readiness.INTERVAL", 0.02)
+    monkeypatch.setattr("pallas_runtime.probes.INTERVAL", 0.02)
     callers.libraries |= {"ann": ("shelf",), "bob": ("shelf",)}
     await truth.publish("created", "shelf")
     async with a_search(environ | {"PALLAS_POSTGRES_POOL": str(POOL)}) as search:

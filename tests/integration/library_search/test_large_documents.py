@@ -7,7 +7,7 @@ import pytest
 from tests.integration.library_search.lab import StandIn, Truth, a_search
 
 import library_search.app
-from library_search.store.chunk_rows import BATCH
+from library_search.store.documents import BATCH
 
 SIZE = 6 * 1024 * 1024
 

@@ -11,8 +11,7 @@ from tests.integration.library_search.files import a_bomb, a_pdf
 from tests.waiting import PATIENCE
 
 from library_search.reading.child import Limits
-from library_search.reading.files import MARKDOWN, PDF, PLAIN
-from library_search.reading.pdf import TOO_MUCH
+from library_search.reading.formats import MARKDOWN, PDF, PLAIN, TOO_MUCH
 from library_search.reading.reader import SMALL, Reader
 from pallas_contracts.errors import Rejected
 

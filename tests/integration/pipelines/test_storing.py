@@ -32,8 +32,8 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import MOST_VERSIONS, UsedModule
 from pallas_contracts.turns import Principal
 from pipelines.modules.catalogue import Catalogue
-from pipelines.programs.compiler import Compiler
-from pipelines.storing import drift, images, pipelines
+from pipelines.programs import Compiler
+from pipelines.storing import drift, entries, pipelines
 from pipelines.storing.drift import Drift
 from pipelines.storing.namespaces import Caller, digest_of
 from pipelines.storing.pipelines import StoredPipelines, open_pipelines
@@ -162,7 +162,7 @@ async def test_versions_are_counted_and_rolled_back_and_the_oldest_are_forgotten
         with pytest.raises(NotFound, match="no such version"):
             await store.rollback(alice, "x", version)
     monkeypatch.setattr(pipelines, "MOST_VERSIONS", 3)
-    monkeypatch.setattr(images, "_FRESH", timedelta())
+    monkeypatch.setattr(entries, "_FRESH", timedelta())
     assert (await store.store(alice, an_image("in z: Int\nout z\n"), "x")).version.version == 4
     entry = await store.pipeline(alice, "x")
     assert [each.version for each in entry.versions] == [1, 3, 4]
@@ -172,7 +172,7 @@ async def test_versions_are_counted_and_rolled_back_and_the_oldest_are_forgotten
 
 
 async def test_an_alias_and_what_can_be_deleted(store: StoredPipelines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_FRESH", timedelta())
+    monkeypatch.setattr(entries, "_FRESH", timedelta())
     alice, bob = somebody(), somebody()
     assert await store.keep_draft(alice, ONE)
     assert not await store.keep_draft(somebody(Scope.READ), ONE)
@@ -194,7 +194,7 @@ async def test_an_alias_and_what_can_be_deleted(store: StoredPipelines, monkeypa
     for gone in (ref, "y", "x"):
         with pytest.raises(NotFound):
             await store.delete(alice, gone)
-    monkeypatch.setattr(images, "MOST_DRAFTS", 1)
+    monkeypatch.setattr(entries, "MOST_DRAFTS", 1)
     assert [await store.keep_draft(bob, image) for image in (ONE, TWO)] == [True, False]
 
 

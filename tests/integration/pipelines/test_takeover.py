@@ -16,11 +16,10 @@ from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_bus.turnlog.claims import claim_state
-from pallas_bus.turnlog.content.expiry import expire_content
+from pallas_bus.turnlog.expiry import expire_content
 from pallas_bus.turnlog.queue import ACK_WAIT
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Claimed, Result, TurnRequested
 

@@ -25,8 +25,8 @@ from pallas_contracts.message import utc_now
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
+from registry import catalogue
 from registry.app import build
-from registry.listing import cells
 from registry.settings import RegistrySettings
 
 ALLOWED = 1.0
@@ -248,8 +248,8 @@ def _listed(found: httpx.Response) -> dict[str, str | None]:
 async def test_two_registries_that_name_each_other_list_the_agents_of_both_cells_and_none_that_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cells, "EVERY", 0.02)
-    monkeypatch.setattr(cells, "STALE_SECONDS", 0.1)
+    monkeypatch.setattr(catalogue, "EVERY", 0.02)
+    monkeypatch.setattr(catalogue, "STALE_SECONDS", 0.1)
     port, other = free_port(), free_port()
     first, second = "x.east/pallas-research", "x.west/pallas-research"
     async with (

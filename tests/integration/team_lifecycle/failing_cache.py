@@ -9,7 +9,7 @@ from pallas_contracts.auth import LookupKey, Record
 from pallas_contracts.errors import Unavailable
 from pallas_lookups.cache import Invalidation, LookupCache
 from pallas_postgres.engine import reading
-from team_lifecycle.lookups.look_up import Rows, look_up
+from team_lifecycle.lookups import Rows, look_up
 
 
 class FailingCache(LookupCache):

@@ -21,7 +21,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import open_engine
 from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens, users
-from team_lifecycle.handlers.signing import Seal
+from team_lifecycle.handlers.keys import Seal
 from team_lifecycle.model import ROLES, Decision, Role, Who
 from team_lifecycle.tables import (
     Base,

@@ -30,7 +30,7 @@ def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check readiness, and look for unsent events, many times a second."""
-    monkeypatch.setattr("pallas_runtime.readiness.INTERVAL", 0.05)
+    monkeypatch.setattr("pallas_runtime.probes.INTERVAL", 0.05)
     monkeypatch.setattr("pallas_outbox.relay.POLL_SECONDS", 0.05)
 
 

@@ -28,7 +28,7 @@ from pallas_contracts.opaque import token_digest
 from pallas_postgres.engine import open_engine, reading
 from team_lifecycle.changes.make_changes import Changes
 from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens, users
-from team_lifecycle.handlers.signing import Seal
+from team_lifecycle.handlers.keys import Seal
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Decision, Who, signing_key, team_key, token_key
 from team_lifecycle.tables import PendingInvalidation

@@ -19,7 +19,7 @@ from tests.integration.workspaces.turns_lab import Stage, a_console, a_team
 
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.removal import erase_content
+from pallas_bus.turnlog.expiry import erase_content
 from pallas_bus.turnlog.queue import nak
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY

@@ -10,7 +10,7 @@ from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_gateway.mcp.endpoints import Endpoints
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.observers import Platform
 
 NO_PLATFORM = cast("Platform", SimpleNamespace(sessions=None))  # no call is made here
 

@@ -15,22 +15,21 @@ from starlette.types import Message, Scope
 from tests.builders import agent_definition
 from tests.waiting import PATIENCE, soon
 
+from agent_gateway.caller import Callers
 from agent_gateway.handshake.sessions import Sessions
-from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.routing import GatewayHttp
 from agent_gateway.mcp.endpoints import Endpoints
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.observers import Platform
 from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import make_metrics
 from pallas_bus.transport.client import BusClient
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
-from pallas_bus.turnlog.cursor import Cursor
+from pallas_bus.turnlog.ref import Cursor
 from pallas_calls import submit_turn
 from pallas_calls.metrics import make_call_metrics
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_calls.service import Calls
 from pallas_contracts.agents import Limits, ToolDefinition
 from pallas_contracts.auth import ResolveBearer, Resolved

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.builders import agent_definition
 
-from pallas_calls.arguments import ToolSchemas, find_tool
 from pallas_calls.model import Refusal
+from pallas_calls.submit_turn import ToolSchemas, find_tool
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound
 

@@ -28,7 +28,7 @@ from tests.unit.agent_gateway.paths import (
     gateway,
 )
 
-from pallas_bus.turnlog.cursor import Cursor
+from pallas_bus.turnlog.ref import Cursor
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.turns import (
     Fault,
@@ -326,7 +326,7 @@ def test_a_stream_is_kept_alive_by_the_same_pings(
     both: Runner, monkeypatch: pytest.MonkeyPatch, version: str, reports: tuple[TurnEvent, ...]
 ) -> None:
     interval = 0.01
-    monkeypatch.setattr("agent_gateway.mcp.call_response.PING_SECONDS", interval)
+    monkeypatch.setattr("agent_gateway.mcp.serve_call.PING_SECONDS", interval)
     monkeypatch.setattr("mcp.server._streamable_http_modern._SSE_PING_INTERVAL", interval)
     monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", interval)
     answers: list[Answered] = []

@@ -2,7 +2,7 @@
 
 from tests.descriptors import open_files
 
-from agent_gateway.http.port_limits import PortLimits, limits_of
+from agent_gateway.http.dedicated_ports import PortLimits, limits_of
 from agent_gateway.settings import GatewaySettings
 
 MANY = 22_000

@@ -10,7 +10,7 @@ from agent_gateway.answers.progress import (
     line_of,
     wanted_levels,
 )
-from pallas_bus.turnlog.cursor import Cursor
+from pallas_bus.turnlog.ref import Cursor
 from pallas_contracts.turns import (
     Continued,
     LogMessage,

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from agent_gateway.mcp import resource_changes
-from agent_gateway.mcp.resource_changes import ResourceChanges
+from agent_gateway.mcp import subscriptions
+from agent_gateway.mcp.subscriptions import ResourceChanges
 
 GATHER, GAP = 0.01, 0.05
 
 
 @pytest.fixture(autouse=True)
 def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource_changes, "GATHER_SECONDS", GATHER)
-    monkeypatch.setattr(resource_changes, "GAP_SECONDS", GAP)
+    monkeypatch.setattr(subscriptions, "GATHER_SECONDS", GATHER)
+    monkeypatch.setattr(subscriptions, "GAP_SECONDS", GAP)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from agent_gateway.answers.results import (
     refused,
     result_of,
 )
-from agent_gateway.mcp.answer_schemas import AnswerSchemas
+from agent_gateway.mcp.definitions import AnswerSchemas
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable

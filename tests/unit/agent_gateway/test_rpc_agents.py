@@ -9,8 +9,7 @@ from tests.builders import agent_definition
 
 from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.metrics import make_metrics
-from agent_gateway.rpc.agents import CallableAgents, UnknownAgent
-from agent_gateway.rpc.caller import RpcCaller
+from agent_gateway.rpc.agents import CallableAgents, RpcCaller, UnknownAgent
 from agent_gateway.rpc.discover import discover
 from pallas_contracts.agents import Allow, ToolDefinition
 from pallas_contracts.turns import Principal

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from agent_gateway.rpc.answers import Answers
-from agent_gateway.rpc.read_execution import Execution, read_execution
+from agent_gateway.rpc.answers import Answers, Execution, read_execution
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError
-from pallas_jsonrpc.errors import RpcError
+from pallas_jsonrpc.messages import RpcError
 
 REQUEST = turn_requested("data")
 TURN = REQUEST.turn_id

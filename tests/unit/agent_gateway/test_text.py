@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agent_gateway.answers.progress import Line, ProgressObserver
-from agent_gateway.handshake.event_ids import event_id, read_event_id
-from agent_gateway.handshake.event_stream import StreamObserver
-from agent_gateway.handshake.model import FollowedCall
-from pallas_bus.turnlog.cursor import Cursor
-from pallas_bus.turnlog.ref import TurnRef
+from agent_gateway.handshake.event_stream import FollowedCall, StreamObserver, event_id, read_event_id
+from pallas_bus.turnlog.ref import Cursor, TurnRef
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import Continued, LogMessage, Principal, Step, TextDelta, ToolStarted
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pallas_calls.admission import turn_rates
-from pallas_calls.admission.turn_rates import TooFast, TurnRates
+from pallas_calls.admission import limits
+from pallas_calls.admission.limits import TooFast, TurnRates
 from pallas_contracts.agents import Limits
 
 
@@ -107,7 +107,7 @@ def test_callers_that_may_make_a_whole_burst_again_are_forgotten() -> None:
 
 
 def test_the_number_of_remembered_callers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_rates, "MOST_CALLERS", 10)
+    monkeypatch.setattr(limits, "MOST_CALLERS", 10)
     rates = Rates(max_rate_per_caller=1)
     for number in range(100):
         rates.take(f"caller {number}")

@@ -11,7 +11,7 @@ from pydantic_ai.usage import RequestUsage
 from tests.runtimes import Events
 from tests.scripted import BOB, CLERK, Scripted, an_agent, answer, both, call
 
-from agent_worker.llm.accept_response import accept_response
+from agent_worker.llm.calls import accept_response
 from pallas_contracts.turns import ModelCalled, TextDelta
 
 

@@ -9,13 +9,12 @@ from prometheus_client import CollectorRegistry
 from tests.requirements import requirement
 from tests.runtimes import Events, a_turn, text_of
 
-from agent_worker.teams.make_agents import host_team
+from agent_worker.teams import host_team
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.turns import ModelCalled, ModelFailed, Principal
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
-from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.metrics import MOST_MODELS, Metrics, make_metrics
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.host_teams import HostedTeam
+from pallas_executor.teams.metered import MOST_MODELS, Metrics, Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 import yaml
 
-from agent_worker.teams.make_agents import host_team
+from agent_worker.teams import host_team
 from pallas_cli.agents import check
 from pallas_contracts.agents import read_definition
 from pallas_contracts.bounds import (

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 from tests.runtimes import Events, a_team, a_turn, text_of
 
-from agent_worker.teams.outside import Reach
+from agent_worker.teams import Reach
 from pallas_contracts.agents import AgentRead
 from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import LogMessage, Progress, ToolStarted
@@ -32,8 +32,8 @@ from pallas_executor.functions import (
     ReadContext,
     Result,
 )
+from pallas_executor.functions.agent import UriTemplate
 from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.functions.templates import UriTemplate
 
 agent = FunctionAgent()
 
@@ -335,8 +335,8 @@ async def test_an_agent_of_several_files_is_reloaded_as_a_whole(tmp_path: Path) 
 
 
 def test_hosting_functions_imports_no_llm_library() -> None:
-    program = "import sys, agent_worker.teams.make_agents\n"
-    program += "import pallas_executor.functions.load, pallas_executor.functions.runtime\n"
+    program = "import sys, agent_worker.teams\n"
+    program += "import pallas_executor.functions.agent, pallas_executor.functions.runtime\n"
     program += "print([name for name in ('pydantic_ai', 'mcp', 'openai') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

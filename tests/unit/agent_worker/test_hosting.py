@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from tests.runtimes import a_team
 
-from agent_worker.teams.make_agents import host_team
+from agent_worker.teams import host_team
 from pallas_contracts.agents import AgentDefinition
-from pallas_executor.teams.hosted_team import HostedTeam
+from pallas_executor.teams.host_teams import HostedTeam
 from pallas_teams import load_team
 
 DEMO = Path(__file__).parents[3] / "teams" / "demo"

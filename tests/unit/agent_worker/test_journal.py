@@ -20,7 +20,7 @@ from tests.journals import BEGAN, attempt_of, journal_of
 from tests.runtimes import Events, a_turn, text_of
 from tests.scripted import BOB, CLERK, Scripted, an_agent, call
 
-from agent_worker.llm.journal import AgentJournal
+from agent_worker.llm.calls import AgentJournal
 from agent_worker.llm.runtime import LlmRuntime
 from pallas_bus.transport.reads import Record
 from pallas_contracts.turns import (
@@ -38,10 +38,8 @@ from pallas_contracts.turns import (
     TurnClaim,
     TurnEvents,
 )
-from pallas_executor.agent_runtime import Failed, Outcome, Turn
-from pallas_executor.boundary import Boundary
-from pallas_executor.journal import NO_JOURNAL, Journal, fold_journal, logged_attempts
-from pallas_executor.steps import JournalUnusable, Steps
+from pallas_executor.agent_runtime import Failed, JournalUnusable, Outcome, Steps, Turn
+from pallas_executor.journal import NO_JOURNAL, Boundary, Journal, fold_journal, logged_attempts
 
 STEP = Step(agent="harper", n=1, kind="llm")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_worker.llm.directives import Fail, Report, Say, Sleep, Step, UseTool, plan
+from agent_worker.llm.offline import Fail, Report, Say, Sleep, Step, UseTool, plan
 
 
 def test_a_message_without_directives_is_echoed_by_its_first_line() -> None:

@@ -14,7 +14,7 @@ from tests.runtimes import Events, a_turn, text_of
 from tests.scripted import BOB, CLERK, Scripted, an_agent, call
 
 from agent_worker.llm.runtime import LlmRuntime
-from agent_worker.teams.outside import Reach, TurnOutside
+from agent_worker.teams import Reach, TurnOutside
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import (
     Answered,
@@ -27,12 +27,10 @@ from pallas_contracts.turns import (
     ToolFailed,
     ToolStarted,
 )
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Turn
-from pallas_executor.boundary import Boundary
+from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Steps, Turn
 from pallas_executor.functions import CallContext, FunctionAgent, JsonObject, StepFailed
 from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.journal import NO_JOURNAL, Journal
-from pallas_executor.steps import Steps
+from pallas_executor.journal import NO_JOURNAL, Boundary, Journal
 
 type Work = Callable[[CallContext], Awaitable[Any]]
 

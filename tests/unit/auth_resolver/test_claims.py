@@ -5,7 +5,7 @@ import time
 import pytest
 from tests.integration.auth_resolver.bearers import TEAM_KEY, team_claims
 
-from auth_resolver.bearers.claims import LEEWAY, check_claims, take_apart
+from auth_resolver.claims import LEEWAY, check_claims, take_apart
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Denied
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.integration.auth_resolver.bearers import FERNET_KEY, TEAM_KEY, team_claims
 
-from auth_resolver.bearers.claims import take_apart
-from auth_resolver.bearers.signatures import Signatures
+from auth_resolver.claims import take_apart
+from auth_resolver.signatures import Signatures
 
 
 def reachable_texts(root: object) -> Iterator[str | bytes]:

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport import polling, retry
-from pallas_bus.transport.polling import keep_polling, poll_now
-from pallas_bus.transport.retry import RETRYING, retry_while_unavailable
+from pallas_bus.transport import errors
+from pallas_bus.transport.errors import RETRYING, keep_polling, poll_now, retry_while_unavailable
 from pallas_contracts.errors import Unavailable
 
 
@@ -34,7 +33,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         await sleep(0)
 
     instead = SimpleNamespace(**vars(asyncio) | {"sleep": paused})
-    for module in (polling, retry):  # only there: others may have tasks in this event loop
+    for module in (errors, errors):  # only there: others may have tasks in this event loop
         monkeypatch.setattr(module, "asyncio", instead)
     return kept
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pallas_bus.history.recorded import streams_of
-from pallas_bus.history.replayed import Target
-from pallas_bus.transport.subjects import overlap, subject_filter
+from pallas_bus.history.replays import Target, streams_of
+from pallas_bus.transport.headers import overlap, subject_filter
 from pallas_contracts.catalog import STREAMS, TURN_OBJECTS
 from pallas_contracts.errors import Rejected
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_calls.admission.held_agents import held
+from pallas_calls.admission.admit_turn import held
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.message import utc_now
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from library_search.reading.files import KINDS
+from library_search.reading.formats import KINDS
 from pallas_cli import main
 from pallas_cli.libraries import ENDINGS, find_files
 from pallas_cli.refused import Refused

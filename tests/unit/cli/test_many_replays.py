@@ -2,8 +2,8 @@
 
 import pytest
 
-from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import caller_of
+from pallas_calls.replay_many import Pace
 from pallas_cli.moments import rate_of
 from pallas_cli.operators import OPERATOR
 from pallas_cli.refused import Refused

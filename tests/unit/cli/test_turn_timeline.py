@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.history.contents import content_of
+from pallas_bus.history.contents import content_of, text_of
 from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_bus.history.wording import text_of
 from pallas_cli.turns.show import Node, lines_side_by_side, timeline_lines, tree_lines, tree_of
 from pallas_contracts.turns import (
     AnyEvent,

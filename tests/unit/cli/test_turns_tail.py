@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.history.log_entries import LogEntry
-from pallas_bus.history.wording import text_of
+from pallas_bus.history.contents import text_of
+from pallas_bus.history.tail import LogEntry
 from pallas_cli.turns.tail import lines_of, state_of
 from pallas_contracts.turns import (
     AnyEvent,

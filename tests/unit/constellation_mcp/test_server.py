@@ -22,7 +22,7 @@ from constellation_mcp.server import ConstellationServer
 from constellation_mcp.service import Bucket, connect
 from pallas_cst import documents
 from pallas_cst.prompts import MOST_MODULES
-from pallas_runtime.http.connected import disconnected
+from pallas_runtime.http.bodies import disconnected
 
 SOURCE = "in x: Int\nout x"
 FAULTY = "in x: Int\ny = Foo(x)\nout y"

@@ -11,7 +11,7 @@ from health_monitor.judging.fold import Evidence, fold
 from health_monitor.judging.needs import model_key, needs_of
 from pallas_contracts.agents import LARGEST_DEFINITION, AgentDefinition, read_definition
 from pallas_contracts.ids import is_token
-from registry.listing.compile_listing import compile_listing
+from registry.listing import compile_listing
 
 IDS = {"team": "demo", "agent": "harper"}
 TEXT = {"type": "text", "text": "hello"}

@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 import httpcore2
 import pytest
 
-from data_pool.reaching.guard import is_allowed
+from data_pool.reaching.endpoint import is_allowed
 from pallas_runtime.http.guard import Address, Forbidden, checked_addresses
 
 

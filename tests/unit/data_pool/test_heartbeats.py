@@ -6,7 +6,7 @@ import pytest
 from tests.requirements import requirement
 from tests.unit.data_pool.test_registration import FLAT, read
 
-from data_pool.hosting.heartbeats import silence, trouble_of
+from data_pool.hosting import silence, trouble_of
 from pallas_contracts.data_agents import DataAgent, Heartbeat
 from pallas_contracts.turns import Principal
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.builders import agent_definition
 
-from data_pool.registering.quota import Quota, Share
+from data_pool.registering.registrations import Quota, Share
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.data_agents import DataAgent
 from pallas_contracts.errors import Denied

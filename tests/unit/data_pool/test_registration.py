@@ -8,7 +8,6 @@ import pytest
 from pydantic import TypeAdapter
 from tests.requirements import requirement
 
-from data_pool.registering.registrars import Registrars
 from data_pool.registering.registration import (
     MOST_FAULTS,
     InvalidRegistration,
@@ -16,6 +15,7 @@ from data_pool.registering.registration import (
     check_schemas,
     read_registration,
 )
+from data_pool.registering.registrations import Registrars
 from pallas_contracts.agents import LARGEST_DEFINITION
 from pallas_contracts.errors import Denied, Rejected
 from pallas_contracts.turns import Principal

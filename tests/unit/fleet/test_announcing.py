@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.fleet.seen import a_task, a_workspace, an_entry
 
-from fleet.seeing.announcing import Announcing
-from fleet.seeing.fleet import Seen
+from fleet.seeing.fleet import Announcing, Seen
 
 AGENTS, PAPI = "fleet://agents", "fleet://agents/papi"
 TASK, OTHER = (f"fleet://tasks/{digit * 8}-0000-0000-0000-000000000000" for digit in "01")

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from tests.unit.fleet.recordings import answering, coder_of, http_of, recorded
 
-from fleet.coder.client import Coder
+from fleet.coder.client import DEFAULT, Coder
 from fleet.coder.model import App, AppStatus, Template, Workspace, WorkspaceAgent
 from fleet.coder.rest import Rest
-from fleet.coder.roles import DEFAULT
 from fleet.coder.tasks import TaskApi
 from fleet.reaching.http import Http
 from pallas_contracts.errors import Conflict, NotFound, Rejected, Unavailable

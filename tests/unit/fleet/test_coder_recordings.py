@@ -10,10 +10,9 @@ from pydantic import TypeAdapter
 from tests.requirements import requirement
 from tests.unit.fleet.recordings import EXCHANGES, Exchange, Playback, coder_of, http_of, recorded
 
-from fleet.coder.client import PROMPT, Coder
+from fleet.coder.client import PROMPT, RICH, Coder, roles_of
 from fleet.coder.model import Template, Workspace
 from fleet.coder.rest import Rest
-from fleet.coder.roles import RICH, roles_of
 from fleet.coder.tasks import TaskApi
 from pallas_contracts.errors import Rejected
 

@@ -7,7 +7,7 @@ import pytest
 from tests.requirements import requirement
 from tests.unit.fleet.contract import block, optional, tools
 
-from fleet.agent.definitions import callers_of, fleet_definition, tasks_definition
+from fleet.agent.schemas import callers_of, fleet_definition, tasks_definition
 from fleet.agent.tools import Handlers, make_agent
 from pallas_contracts.agents import Allow, JsonObject
 from pallas_contracts.bounds import Json

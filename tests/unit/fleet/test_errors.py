@@ -6,7 +6,7 @@ import pytest
 from tests.requirements import requirement
 from tests.unit.fleet.contract import TEXT, block
 
-from fleet.agent.errors import error_object, error_result
+from fleet.agent.tools import error_object, error_result
 from pallas_contracts.errors import BadGateway, Conflict, NotFound, PallasError, Rejected, Unavailable
 
 

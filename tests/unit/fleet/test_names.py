@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.coder.model import Role, Template
-from fleet.handlers.show_agent import metadata_names
-from fleet.handlers.typed_text import check_text
+from fleet.handlers.show import metadata_names
+from fleet.handlers.start_task import check_text
 from fleet.names import LONGEST_NAME, agent_name, check_name
-from fleet.seeing.projects import find_project, find_role, project_view, usable
+from fleet.seeing.status import find_project, find_role, project_view, usable
 from pallas_contracts.errors import NotFound, Rejected
 
 

@@ -8,8 +8,8 @@ from tests.unit.fleet.seen import a_workspace
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
-from fleet.seeing.snapshots import Snapshots
-from fleet.seeing.terminals import Terminals
+from fleet.seeing.fleet import Snapshots
+from fleet.seeing.status import Terminals
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Unavailable
 
@@ -120,5 +120,5 @@ async def test_a_terminal_is_asked_once_and_again_when_its_task_has_changed() ->
 
 
 async def test_a_terminal_that_does_not_answer_leaves_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.seeing.terminals._PATIENCE", 0.01)
+    monkeypatch.setattr("fleet.seeing.status._PATIENCE", 0.01)
     assert await Terminals(ACoder()).working(a_workspace()) is None

@@ -8,12 +8,11 @@ from tests.requirements import requirement
 from tests.unit.fleet.seen import AT, a_task, a_workspace, an_agent, an_entry
 
 from fleet.coder.model import App, Workspace
-from fleet.handlers.show_agent import agent_view
+from fleet.handlers.show import agent_view
+from fleet.names import task_view, timestamp
+from fleet.owners import Sources
 from fleet.seeing.fleet import is_going
-from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
-from fleet.seeing.terminals import Working
-from fleet.sources import Sources
-from fleet.times import task_view, timestamp
+from fleet.seeing.status import AgentStatus, Working, fold, has_to_be_asked, why_offline
 from pallas_contracts.fleet import FleetAgent, TaskStatus
 from pallas_contracts.turns import ClientContext, Principal
 from pallas_executor.agent_runtime import Turn

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from fleet.handlers.transcript import messages_of
+from fleet.handlers.wait_task import messages_of
 from fleet.terminal.agent_api import Said
 from pallas_contracts.fleet import FleetTask
 

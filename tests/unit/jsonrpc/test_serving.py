@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from tests.waiting import Collected, soon
 
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import AGENT_ERROR, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError, Unreadable
-from pallas_jsonrpc.messages import Request, Response, read_message
+from pallas_jsonrpc.messages import (
+    AGENT_ERROR,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Request,
+    Response,
+    RpcError,
+    Unreadable,
+    read_message,
+)
 from pallas_jsonrpc.serving import MOST_IN_A_BATCH, Answer, encode, read_requests, serve
 
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import METHOD_NOT_FOUND, RpcError, Unreadable
-from pallas_jsonrpc.messages import Request
+from pallas_jsonrpc.messages import METHOD_NOT_FOUND, Request, RpcError, Unreadable
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
 
 SINGLE = [

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from library_search.mcp import per_caller
-from library_search.mcp.per_caller import PerCaller
+from library_search.mcp import tool_server
+from library_search.mcp.tool_server import PerCaller
 from pallas_contracts.errors import Unavailable
 
 
 async def test_a_caller_waits_for_its_own_calls_only_and_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(per_caller, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(tool_server, "WAIT_SECONDS", 0.05)
     slots, entered = PerCaller(2), asyncio.Event()
 
     async def third() -> None:

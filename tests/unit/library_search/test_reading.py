@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from library_search.model import DocumentText, Section
-from library_search.reading.chunks import chunks_of
-from library_search.reading.files import PLAIN, kind_of, read_document
-from library_search.reading.markdown import read_markdown
+from library_search.reading.formats import PLAIN, chunks_of, kind_of, read_document, read_markdown
 from pallas_contracts.errors import Rejected
 
 

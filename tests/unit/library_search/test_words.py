@@ -2,7 +2,7 @@
 
 import pytest
 
-from library_search.store.words import Query, parse_query
+from library_search.store.queries import Query, parse_query
 from pallas_contracts.errors import Rejected
 
 

@@ -2,7 +2,7 @@
 
 from tests.unit.pipelines.test_modules import ALICE, catalogue
 
-from pipelines.programs.compiler import Compiler
+from pipelines.programs import Compiler
 
 FIRST, SECOND, THIRD = (f"in {name}: Int\nout {name}" for name in "abc")
 

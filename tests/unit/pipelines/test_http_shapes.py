@@ -13,8 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message
 from tests.builders import turn_requested
 
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
@@ -25,14 +24,10 @@ from pallas_cst.stdlib import STANDARD
 from pallas_runtime import telemetry
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.probes import Probes
-from pipelines.http.answers import Refused
-from pipelines.http.engine_types import engine_outputs, engine_type, engine_types_of
-from pipelines.http.hashes import bare
-from pipelines.http.identity import Identities
-from pipelines.http.invocation import invocation_of
-from pipelines.http.rates import AGENTS_OF_A_CALLER, Rates
-from pipelines.http.requests import Marks, read_marks
+from pipelines.http.answers import Refused, bare, engine_outputs, engine_type, engine_types_of
+from pipelines.http.requests import AGENTS_OF_A_CALLER, Identities, Marks, Rates, read_marks
 from pipelines.http.routing import PipelinesHttp
+from pipelines.http.runs import invocation_of
 from pipelines.http.turns import Ended, Execution
 from pipelines.metrics import MOST_CLIENTS, RequestMetrics, make_metrics
 from pipelines.modules.catalogue import Modules

@@ -5,8 +5,8 @@ from tests.builders import agent_definition
 
 from pallas_contracts.turns import Principal
 from pipelines.modules.catalogue import Catalogue
-from pipelines.programs.compiler import Compiler
-from pipelines.storing.keys import key_warnings, looks_like_a_key
+from pipelines.programs import Compiler
+from pipelines.storing.scopes import key_warnings, looks_like_a_key
 
 KEY = "sk-proj-" + "Ab1" * 8
 

@@ -12,7 +12,7 @@ from pallas_cst.check import check
 from pallas_cst.parse import parse
 from pallas_cst.types import RESERVED
 from pipelines.modules.catalogue import Catalogue
-from pipelines.modules.names import language_names
+from pipelines.modules.module import language_names
 
 ALICE, TEAM = Principal(type="user", id="usr_alice"), Principal(type="team", id="team-x")
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipelines.running.pacing import Pacing, PrioritySlots
+from pipelines.running.nodes import Pacing, PrioritySlots
 
 
 async def test_a_slot_goes_to_the_highest_priority_and_then_to_the_first() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition, Allow, GatewayPresence
 from pallas_contracts.health import AgentHealth
-from registry.listing.catalogue import Catalogue
-from registry.listing.document import HEALTH
+from registry.catalogue import Catalogue
+from registry.document import HEALTH
 
 AT = datetime(2026, 3, 12, 10, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
-from registry.listing.cells import read_entries
-from registry.listing.compile_listing import Listed, compile_listing
+from registry.catalogue import read_entries
+from registry.listing import Listed, compile_listing
 from registry.settings import RegistrySettings
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"

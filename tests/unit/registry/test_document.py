@@ -10,7 +10,7 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition, Capabilities, Icon
 from pallas_contracts.health import AgentHealth
-from registry.listing.document import HEALTH, OFFICIAL, describe, is_server_name, server_name
+from registry.document import HEALTH, OFFICIAL, describe, is_server_name, server_name
 
 SCHEMA: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "server-2025-12-11.schema.json").read_text("utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition, GatewayPresence
 from pallas_contracts.health import AgentHealth
-from registry.listing.compile_listing import Listing, compile_listing
+from registry.listing import Listing, compile_listing
 
 AT = datetime(2026, 3, 12, 10, tzinfo=UTC)
 PUBLIC = "https://pallas.example"

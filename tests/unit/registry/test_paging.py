@@ -7,9 +7,8 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
-from registry.http.etags import is_fresh
-from registry.listing.compile_listing import Listing, compile_listing
-from registry.listing.paging import page, parse_query
+from registry.http import is_fresh, page, parse_query
+from registry.listing import Listing, compile_listing
 
 AT = datetime(2026, 3, 12, 10, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from registry.http.routing import make_http
-from registry.listing.catalogue import Catalogue
+from registry.catalogue import Catalogue
+from registry.http import make_http
 
 
 async def test_polling_for_a_team_that_is_not_listed_leaves_no_spans(monkeypatch: pytest.MonkeyPatch) -> None:

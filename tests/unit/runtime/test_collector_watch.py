@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from pallas_runtime.collector_watch import CollectorWatch
+from pallas_runtime.metrics import CollectorWatch
 
 EXPORTER = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
 AWAY, AGAIN = "the collector takes no spans; they are dropped", "the collector takes spans again"

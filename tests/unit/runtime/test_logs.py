@@ -13,9 +13,8 @@ from pydantic import BaseModel, ValidationError
 from tests.waiting import eventually
 
 from pallas_contracts.errors import Rejected, Unavailable
-from pallas_runtime import repeated_lines
-from pallas_runtime.logs import configure_logs, log_context
-from pallas_runtime.turn_baggage import with_turn
+from pallas_runtime import logs
+from pallas_runtime.logs import configure_logs, log_context, with_turn
 
 log = logging.getLogger("pallas_test")
 
@@ -168,13 +167,13 @@ def test_a_line_of_text_has_the_trace_but_not_the_span(capsys: pytest.CaptureFix
 def test_repeated_lines_are_left_out_and_told_as_a_number(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", 3600.0)
+    monkeypatch.setattr(logs, "WINDOW_SECONDS", 3600.0)
     configure_logs("agent-worker", "w1", "INFO", "json")
     for number in range(1000):
         log.warning("refused", extra={"address": number})
     log.warning("something else")
     assert [line["event"] for line in lines(capsys)] == ["refused"] * 20 + ["something else"]
-    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", -1.0)
+    monkeypatch.setattr(logs, "WINDOW_SECONDS", -1.0)
     log.warning("refused")
     assert [line["event"] for line in lines(capsys)] == ["980 more like this: refused", "refused"]
 
@@ -191,7 +190,7 @@ def test_lines_about_different_agents_are_no_repetition(capsys: pytest.CaptureFi
 def test_lines_of_ever_new_texts_are_limited_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeated_lines, "MOST_KINDS", 10)
+    monkeypatch.setattr(logs, "MOST_KINDS", 10)
     configure_logs("agent-worker", "w1", "INFO", "json")
     for number in range(1000):
         log.warning(f"text {number}")
@@ -207,7 +206,7 @@ def test_a_library_may_log_a_value_that_is_no_text(capsys: pytest.CaptureFixture
 async def test_what_was_left_out_is_told_when_nothing_else_is_logged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "WINDOW_SECONDS", 0.01)
     configure_logs("agent-worker", "w1", "INFO", "json")
     for _ in range(1000):
         log.warning("refused")
@@ -221,7 +220,7 @@ def test_a_line_that_cannot_be_formatted_harms_no_later_one(
     configure_logs("agent-worker", "w1", "INFO", "json")
     for _ in range(25):
         log.warning("%d turns", "no number")
-    monkeypatch.setattr(repeated_lines, "WINDOW_SECONDS", -1.0)
+    monkeypatch.setattr(logs, "WINDOW_SECONDS", -1.0)
     log.warning("refused")
     assert [line["event"] for line in lines(capsys)] == ["5 more like this: %d turns", "refused"]
 

@@ -13,9 +13,9 @@ from opentelemetry.trace import Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pallas_contracts.errors import Rejected
+from pallas_runtime.logs import TurnBaggage, turn_of, with_turn
 from pallas_runtime.span_export import CONTENT, Discreet, OfTurn, discreet
 from pallas_runtime.telemetry import start_tracing, tracing
-from pallas_runtime.turn_baggage import TurnBaggage, turn_of, with_turn
 
 TURN = {"pallas.team": "demo", "pallas.agent": "harper", "pallas.turn": "0192"}
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -19,8 +19,7 @@ from tests.waiting import eventually, is_gone, run_delay, soon
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_schemas import apart, helper, schema
-from pallas_schemas.apart import Apart
-from pallas_schemas.process import COMMAND
+from pallas_schemas.apart import COMMAND, Apart
 from pallas_schemas.schema import Schema
 from pallas_schemas.small import plain_size
 from pallas_schemas.tool_schema import UNEXPLAINED, ToolSchema
@@ -70,7 +69,7 @@ async def loop_stays_free() -> AsyncGenerator[None]:
 def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes take all checks for cheap, as if a keyword were not known to cost much."""
     code = "import pallas_schemas.work as w; w.Work.of = lambda *_: 1; import pallas_schemas.helper as h; h.main()"
-    monkeypatch.setattr("pallas_schemas.process.COMMAND", (*COMMAND[:2], "-c", code))
+    monkeypatch.setattr("pallas_schemas.apart.COMMAND", (*COMMAND[:2], "-c", code))
 
 
 @pytest.mark.parametrize("tool_schema", [unevaluated(20), doubling(40)], ids=["unevaluated", "doubling"])
@@ -108,7 +107,7 @@ async def test_of_one_owner_only_some_checks_may_wait() -> None:
 
 async def test_a_schema_that_takes_too_long_to_compile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import pallas_schemas.helper as h; h.ToolSchema = lambda _: [0 for _ in iter(int, 1)]; h.main()"
-    monkeypatch.setattr("pallas_schemas.process.COMMAND", (*COMMAND[:2], "-c", code))
+    monkeypatch.setattr("pallas_schemas.apart.COMMAND", (*COMMAND[:2], "-c", code))
     with pytest.raises(Rejected, match="it takes too long to compile, or has"):
         await soon(Schema.compiled(RECURSIVE, "evil"))
 

@@ -12,8 +12,8 @@ from fastapi.routing import iter_route_contexts
 
 from pallas_credentials.accounts import Accounts
 from pallas_runtime.front import Front
-from team_lifecycle.http.front import admit
 from team_lifecycle.http.routing import ADMIN, ADMIN_ACCOUNT, SERVICE_ACCOUNT, TEAMS, make_app
+from team_lifecycle.http.senders import admit
 
 PUBLIC = {"/openapi.json", "/.well-known/jwks.json"}
 HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")

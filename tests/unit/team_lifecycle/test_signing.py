@@ -6,7 +6,7 @@ from cryptography.fernet import Fernet
 
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from team_lifecycle.handlers.signing import Seal, new_key, public_jwk, team_jwt
+from team_lifecycle.handlers.keys import Seal, new_key, public_jwk, team_jwt
 
 TEAM = "a3f1d5c0-0000-4000-8000-000000000000"
 OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()

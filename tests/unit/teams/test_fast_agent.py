@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
 from pallas_teams import HttpServer, StdioServer, TeamFaults, load_each, load_team, load_teams, reveal
-from pallas_teams.fast_agent.own_agents import agent_at
+from pallas_teams.fast_agent.kinds import agent_at
 from pallas_teams.fast_agent.translate import FORCED, expanded, force, settings_of, translate
 
 MODULE = """

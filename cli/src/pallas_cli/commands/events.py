@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.history.recorded import Recorded, recorded, streams_of
-from pallas_bus.history.replayed import Target, check_unstored, publish_again
+from pallas_bus.history.replays import Recorded, Target, check_unstored, publish_again, recorded, streams_of
 from pallas_bus.history.tail import tail_streams
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.subjects import subject_filter
+from pallas_bus.transport.headers import subject_filter
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.moments import is_moment, moment_of, span_of
 from pallas_cli.plain_text import print_plain

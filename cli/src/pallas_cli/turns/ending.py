@@ -9,10 +9,10 @@ from pathlib import Path
 import typer
 
 from pallas_bus.history.turns import STATES, TurnHistory, read_conversation
-from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import for_each
 from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
-from pallas_bus.turnlog.content.removal import Erased, erase_content
+from pallas_bus.turnlog.expiry import Erased, erase_content
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.options import confirm

@@ -12,8 +12,8 @@ from pallas_bus.history.replays import find_replays
 from pallas_bus.history.spending import turn_spending
 from pallas_bus.history.turn_list import TurnFilter, find_turns, place_of, turns_by_id
 from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
-from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import for_each
 from pallas_cli.costs import cost_text, document_of
 from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.moments import span_of

@@ -6,9 +6,8 @@ from contextlib import suppress
 
 import typer
 
-from pallas_bus.history.contents import content_of, with_content
+from pallas_bus.history.contents import claim_text, content_of, text_of, with_content
 from pallas_bus.history.turns import TurnHistory
-from pallas_bus.history.wording import claim_text, text_of
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel

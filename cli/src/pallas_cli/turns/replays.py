@@ -11,10 +11,8 @@ import typer
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import stored_outcomes
-from pallas_calls.pace import Pace
 from pallas_calls.replay_choice import Choice, Reason, choose_replays
-from pallas_calls.replay_many import ManyReplays
-from pallas_calls.replay_requests import ReplayRequests
+from pallas_calls.replay_many import ManyReplays, Pace, ReplayRequests
 from pallas_cli.operators import OPERATOR
 from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain

@@ -5,12 +5,11 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pallas_bus.history.log_entries import Entry, LogEntry, entry_of
-from pallas_bus.history.recorded import Recorded
-from pallas_bus.history.tail import tail_streams
+from pallas_bus.history.contents import claim_text, text_of, time_of
+from pallas_bus.history.replays import Recorded
+from pallas_bus.history.tail import Entry, LogEntry, entry_of, tail_streams
 from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State, TurnHistory, fold
-from pallas_bus.history.wording import claim_text, text_of, time_of
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_cli.plain_text import print_plain

@@ -13,26 +13,23 @@ from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 from sse_starlette.sse import AppStatus
 
-from agent_gateway.handshake.calls import cancel_call
-from agent_gateway.handshake.sessions import Sessions
-from agent_gateway.http.dedicated_ports import DedicatedPorts
-from agent_gateway.http.identify_caller import Callers
-from agent_gateway.http.port_limits import limits_of
+from agent_gateway.caller import Callers
+from agent_gateway.handshake.sessions import Sessions, cancel_call
+from agent_gateway.http.dedicated_ports import DedicatedPorts, limits_of
 from agent_gateway.http.routing import GatewayHttp
 from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoints
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.observers import Platform
 from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
 from agent_gateway.signers import read_signers
 from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import ask
+from pallas_bus.transport.ask import ask, watch_changes
 from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.resource_changes import watch_changes
 from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content.expiry import expire_content
+from pallas_bus.turnlog.expiry import expire_content
 from pallas_calls.service import Calls, make_calls
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
@@ -53,7 +50,7 @@ from pallas_contracts.catalog import (
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from pallas_runtime.http.hosts import accepted_hosts
+from pallas_runtime.http.guard import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of

@@ -4,8 +4,8 @@ from contextlib import AbstractAsyncContextManager
 
 from agent_worker.settings import WorkerSettings
 from pallas_executor.executor import Executor
-from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.host_teams import HostedTeam
+from pallas_executor.teams.metered import Watching
 from pallas_executor.teams.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service
@@ -25,7 +25,7 @@ def build(settings: WorkerSettings, process: Process) -> AbstractAsyncContextMan
 
 
 async def _make(folder: TeamFolder, watching: Watching) -> HostedTeam:
-    from agent_worker.teams.make_agents import host_team
+    from agent_worker.teams import host_team
 
     return await host_team(folder, watching)
 

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from auth_resolver.bearers.resolve import Resolver
-from auth_resolver.bearers.signatures import Signatures
 from auth_resolver.lookups import ReadThrough
 from auth_resolver.metrics import Measured, make_metrics
+from auth_resolver.resolve import Resolver
 from auth_resolver.settings import AuthResolverSettings
+from auth_resolver.signatures import Signatures
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering, ask
 from pallas_bus.transport.connection import connect_when_possible

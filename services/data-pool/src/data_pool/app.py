@@ -6,22 +6,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from data_pool.hosting.forget_silent import forget_silent
-from data_pool.hosting.heartbeats import Heartbeats
-from data_pool.hosting.host_agents import HostAgents
+from data_pool.hosting import Heartbeats, HostAgents, forget_silent
 from data_pool.http.routing import AgentHttp
 from data_pool.methods import AgentMethods
 from data_pool.metrics import make_metrics
-from data_pool.reaching.guard import GuardedTransport, guarded_client
+from data_pool.reaching.endpoint import GuardedTransport, guarded_client
 from data_pool.reaching.links import Links
-from data_pool.registering.quota import Quota, Share
-from data_pool.registering.registrars import Registrars
-from data_pool.registering.registrations import Registrations
+from data_pool.registering.registrations import Quota, Registrars, Registrations, Share
 from data_pool.settings import PoolSettings
 from pallas_bus.transport.ask import answer, answering, ask
+from pallas_bus.transport.errors import polling
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.polling import polling
 from pallas_contracts.catalog import (
     AGENTS,
     ASK_POOL,
@@ -36,7 +32,7 @@ from pallas_contracts.catalog import (
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.service import connect_service, offer_agents
 from pallas_runtime.http.bearers import Bearers
-from pallas_runtime.http.hosts import accepted_hosts
+from pallas_runtime.http.guard import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 

@@ -6,7 +6,7 @@ They come over WebSockets, and by the question `pool.ask` from gateways, which f
 import logging
 from dataclasses import dataclass
 
-from data_pool.hosting.host_agents import HostAgents
+from data_pool.hosting import HostAgents
 from data_pool.metrics import Metrics
 from data_pool.reaching.socket_calls import SocketLink
 from data_pool.registering.registration import InvalidRegistration, invalid

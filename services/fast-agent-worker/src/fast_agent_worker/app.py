@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_executor.executor import Executor
-from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.host_teams import HostedTeam
+from pallas_executor.teams.metered import Watching
 from pallas_executor.teams.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service

@@ -31,8 +31,8 @@ from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.teams.definition import check_agent, define_with_model, with_ours
-from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.watching import UNWATCHED, Watching
+from pallas_executor.teams.host_teams import HostedTeam
+from pallas_executor.teams.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 

@@ -12,7 +12,7 @@ from fast_agent_worker.project.load import Prepared, Project
 from fast_agent_worker.turns.closure import closure_of
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig, TeamFolder
-from pallas_teams.fast_agent.own_agents import agent_at
+from pallas_teams.fast_agent.kinds import agent_at
 
 log = logging.getLogger(__name__)
 

@@ -6,40 +6,31 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from fleet.agent.definitions import CALLS, callers_of, fleet_definition, tasks_definition
-from fleet.agent.resources import add_resources
-from fleet.agent.tools import Handlers, make_agent
+from fleet.agent.schemas import CALLS, callers_of, fleet_definition, tasks_definition
+from fleet.agent.tools import Handlers, add_resources, make_agent
 from fleet.coder.client import Coder
 from fleet.handlers.create_agent import CreateAgent
 from fleet.handlers.delete_agent import DeleteAgent
-from fleet.handlers.show_agent import ShowAgent, metadata_names
-from fleet.handlers.show_history import ShowHistory
+from fleet.handlers.show import ShowAgent, ShowHistory, metadata_names
 from fleet.handlers.start_task import StartTask
-from fleet.handlers.stop_task import StopAgent
-from fleet.handlers.transcript import Transcript
-from fleet.handlers.wait_task import WaitTask
+from fleet.handlers.wait_task import StopAgent, Transcript, WaitTask
 from fleet.metrics import make_metrics
-from fleet.owners import Owners
+from fleet.owners import Owners, Sources
 from fleet.reaching.http import Http
 from fleet.running.finding import FindTask
-from fleet.running.lost import WatchWorkers
-from fleet.running.reconciling import Reconcile
+from fleet.running.reconciling import Reconcile, WatchWorkers
 from fleet.running.run_task import TaskRuntime
 from fleet.running.stopping import StopTask
-from fleet.seeing.announcing import Announcing
-from fleet.seeing.fleet import Fleet
-from fleet.seeing.snapshots import SECONDS, Snapshots
-from fleet.seeing.terminals import Terminals
+from fleet.seeing.fleet import SECONDS, Announcing, Fleet, Snapshots
+from fleet.seeing.status import Terminals
 from fleet.settings import FleetSettings
-from fleet.sources import Sources
 from fleet.storing.agents import Agents
-from fleet.storing.ending import Ending
-from fleet.storing.tasks import Tasks
+from fleet.storing.tasks import Ending, Tasks
+from pallas_bus.transport.ask import announce_change
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import poll_now
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.polling import poll_now
-from pallas_bus.transport.resource_changes import announce_change
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_calls.worker_liveness import watch_workers
 from pallas_contracts.agents import Trouble

@@ -1,8 +1,12 @@
-"""Names of agents: those of their workspaces, behind a prefix. Letters are compared without regard to case."""
+"""Names, times and tasks as callers see them. The case of letters in names does not count."""
 
 import re
+import uuid
+from datetime import UTC, datetime
 
+from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
+from pallas_contracts.fleet import FleetTask
 
 LONGEST_NAME = 20
 _NAME = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
@@ -41,3 +45,27 @@ def check_name(name: str) -> str:
     if name.lower() in _RESERVED:
         raise Rejected(f"name {name!r} is reserved by Coder.", field="name")
     return name
+
+
+def timestamp(at: datetime) -> str:
+    """A time as `YYYY-MM-DDTHH:MM:SSZ`."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def task_id(turn_id: str) -> str:
+    """The id of a task: that of its turn, as a UUID."""
+    return str(uuid.UUID(turn_id))
+
+
+def task_view(task: FleetTask) -> JsonObject:
+    """A task as the history shows it."""
+    return {
+        "id": task_id(task.turn_id),
+        "agent_name": task.agent,
+        "summary": task.summary,
+        "status": task.status,
+        "source": task.source,
+        "created_at": timestamp(task.created_at),
+        "started_at": task.started_at and timestamp(task.started_at),
+        "completed_at": task.completed_at and timestamp(task.completed_at),
+    }

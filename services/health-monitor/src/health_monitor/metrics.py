@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from health_monitor.broker_metrics import BrokerMetrics, make_broker_metrics
-from pallas_bus.turnlog.depths import QueueDepth, StreamDepth
+from pallas_bus.turnlog.queue import QueueDepth, StreamDepth
 from pallas_contracts.health import AgentHealth, ProbeResult
 from pallas_runtime.metrics import AGENT
 

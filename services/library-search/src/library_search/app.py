@@ -16,26 +16,22 @@ from starlette.types import ASGIApp
 from library_search.handlers.follow_libraries import FollowLibraries
 from library_search.handlers.ingest_document import IngestDocument
 from library_search.http.admin import Admin
-from library_search.http.bearers import Bearers
-from library_search.http.routing import LARGEST_MESSAGE, Http
-from library_search.mcp.per_caller import PerCaller
-from library_search.mcp.tool_server import ToolServer
-from library_search.mcp.tools import make_tools
+from library_search.http.routing import LARGEST_MESSAGE, Bearers, Http
+from library_search.mcp.tool_server import PerCaller, ToolServer, make_tools
 from library_search.metrics import make_metrics
 from library_search.migrate import MIGRATIONS
 from library_search.reading.reader import Reader
 from library_search.settings import LibrarySearchSettings, languages_of
 from library_search.store.documents import Documents
-from library_search.store.libraries import Libraries
+from library_search.store.libraries import Libraries, reindex
 from library_search.store.queries import Queries
-from library_search.store.reindex import reindex
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
 from pallas_credentials.accounts import Account
 from pallas_postgres.engine import open_engine, ping
-from pallas_runtime.http.hosts import accepted_hosts
+from pallas_runtime.http.guard import accepted_hosts
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service, Simple
 

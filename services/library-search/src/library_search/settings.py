@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from pallas_credentials.settings import PasswordHash
-from pallas_postgres.settings import PostgresUrl
+from pallas_postgres.engine import PostgresUrl
 from pallas_runtime.settings import Names, Settings
 
 _LANGUAGE = re.compile(r"[a-z_]{1,63}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pallas_bus.transport.ask import ask
+from pallas_bus.transport.errors import poll_now, polling
 from pallas_bus.transport.kv import watch
-from pallas_bus.transport.polling import poll_now, polling
 from pallas_calls.service import make_calls
 from pallas_contracts.catalog import (
     AGENTS,
@@ -36,24 +36,19 @@ from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
-from pipelines.agent.constellation import definition_of, make_agent
+from pipelines.agent.resources import definition_of, make_agent
 from pipelines.agent.tools import Handlers
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
-from pipelines.handlers.list_modules import ListModules
-from pipelines.handlers.view_pipelines import ViewPipelines
-from pipelines.http.routing import PipelinesHttp
-from pipelines.http.serving import make_http
+from pipelines.handlers.views import ListModules, ViewPipelines
+from pipelines.http.routing import PipelinesHttp, make_http
 from pipelines.http.turns import Turns
 from pipelines.metrics import make_metrics
 from pipelines.modules.catalogue import Catalogue
-from pipelines.programs.compiler import Compiler
-from pipelines.running.abandoning import cancel_children
+from pipelines.programs import Compiler
+from pipelines.running.agents import ConstellationRuntime, PublishedRuntime
 from pipelines.running.cache import Cache
-from pipelines.running.constellation import ConstellationRuntime
-from pipelines.running.executing import Engine
-from pipelines.running.lost import give_back_lost
-from pipelines.running.published import PublishedRuntime
+from pipelines.running.executing import Engine, cancel_children, give_back_lost
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
 from pipelines.storing.drift import Drift

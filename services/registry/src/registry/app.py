@@ -13,9 +13,8 @@ from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service, Simple
-from registry.http.routing import make_http
-from registry.listing.catalogue import Catalogue
-from registry.listing.cells import Cell, ask_all, faults_of, keep_asking
+from registry.catalogue import Catalogue, Cell, ask_all, faults_of, keep_asking
+from registry.http import make_http
 from registry.settings import RegistrySettings
 
 TICK = 1.0

@@ -17,16 +17,15 @@ from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import LookupCache, open_cache
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
-from pallas_postgres.restored import settle_restored
+from pallas_postgres.migrations import settle_restored
 from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
 from pallas_runtime.run import Service, Simple
 from pallas_runtime.settings import PREFIX
 from team_lifecycle.changes.make_changes import OUTBOX, Changes
-from team_lifecycle.handlers.keys import ensure_current_key
-from team_lifecycle.handlers.signing import Seal
-from team_lifecycle.http.parts import Parts
+from team_lifecycle.handlers.keys import Seal, ensure_current_key
 from team_lifecycle.http.routing import make_http
-from team_lifecycle.lookups.answer_lookups import answer_lookups
+from team_lifecycle.http.senders import Parts
+from team_lifecycle.lookups import answer_lookups
 from team_lifecycle.metrics import Metrics, make_metrics
 from team_lifecycle.migrate import MIGRATIONS
 from team_lifecycle.model import Who

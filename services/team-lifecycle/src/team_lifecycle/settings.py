@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from pallas_credentials.settings import FernetKeys, PasswordHash
-from pallas_postgres.settings import PostgresUrl
+from pallas_postgres.engine import PostgresUrl
 from pallas_runtime.settings import Settings
 
 

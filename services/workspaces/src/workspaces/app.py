@@ -14,7 +14,7 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
-from pallas_postgres.restored import settle_restored
+from pallas_postgres.migrations import settle_restored
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service
 from workspaces.access.login import Logins

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import FernetKeys, PasswordHash
-from pallas_postgres.settings import PostgresUrl
+from pallas_postgres.engine import PostgresUrl
 from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
 from workspaces.origins import Origins, Own
 

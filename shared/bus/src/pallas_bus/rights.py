@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject, reads_scoped, stream_name
-from pallas_bus.turnlog.content.expiry import CONSUMER as CONTENT_EXPIRY
+from pallas_bus.turnlog.expiry import CONSUMER as CONTENT_EXPIRY
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.catalog import (
     BACKUP,

@@ -3,7 +3,7 @@
 import logging
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError

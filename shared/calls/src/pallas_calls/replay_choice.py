@@ -11,8 +11,8 @@ from typing import Literal
 from pallas_bus.history.replays import find_replays
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
-from pallas_bus.transport.at_once import for_each
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import for_each
 from pallas_bus.transport.reads import count_by_subject, read
 from pallas_calls.replay_turn import has_model, repeated_tool
 from pallas_contracts.agents import AgentDefinition

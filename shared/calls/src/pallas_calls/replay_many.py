@@ -13,19 +13,99 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pallas_bus.history.replays import find_replays
-from pallas_bus.history.turns import TurnHistory
+from pallas_bus.history.turns import TurnHistory, fold
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.queue import submit
+from pallas_bus.transport.errors import retry_while_unavailable
+from pallas_bus.transport.reads import read_last
+from pallas_bus.turnlog.content import offload_request, whole_request
+from pallas_bus.turnlog.queue import queue_state, submit, turns_by_caller
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.pace import Pace
-from pallas_calls.replay_choice import Choice, key_of
-from pallas_calls.replay_requests import ReplayRequests
-from pallas_calls.replay_room import free_places
+from pallas_calls.replay_choice import Choice, caller_of, key_of
+from pallas_calls.replay_turn import request_again
 from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_LOG
 from pallas_contracts.errors import Conflict, Denied, NotFound, Rejected, Unavailable
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.ids import replay_id
+from pallas_contracts.turns import Principal, TurnRequested
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequests:
+    """Makes them in the name of the old callers, for `operator`, with `model` if given."""
+
+    bus: Bus
+    operator: Principal
+    model: str | None = None
+
+    async def kept(self, turns: Sequence[TurnHistory]) -> dict[str, TurnRequested]:
+        """The kept requests of these turns, by the id of the turn.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        subjects = (turn.ref.on(KEPT_REQUEST.template) for turn in turns)
+        found = fold(await read_last(self.bus, TURN_LOG.name, *subjects))
+        return {name: turn.kept for name, turn in found.items() if turn.kept is not None}
+
+    async def of(self, turn: TurnHistory, kept: TurnRequested | None, definition: AgentDefinition) -> TurnRequested:
+        """The request of the new turn. `kept` is that of the old one, if it is stored.
+
+        Raises:
+            NotFound: the request is not kept any more (`content_expired`).
+            Conflict, Denied, Rejected: it cannot be executed again.
+            Unavailable: the broker does not answer.
+        """
+        if kept is None:
+            raise NotFound(f"the request of turn {turn.turn_id} is no longer stored", code="content_expired")
+        asked = await whole_request(self.bus, kept)
+        if asked.parent is not None:
+            raise Conflict(f"turn {asked.parent} has made it, and makes it again", code="child")
+        caller = caller_of(turn.team, asked.principal, self.operator)
+        if caller != self.operator and not definition.allows(caller):
+            raise Denied(f"{key_of(turn)} no longer allows its caller", code="not_allowed")
+        new, model = replay_id(turn.turn_id), self.model
+        return await request_again(asked, definition, turn_id=new, model=model, caller=caller, operator=self.operator)
+
+
+_SHARE = 4
+"""Replays fill this part of `max_queued`."""
+
+_NO_CONSUMER = 10014
+"""The broker's code: no worker has hosted the agent yet."""
+
+
+async def free_places(bus: Bus, definition: AgentDefinition) -> int:
+    """How many replays the agent's queue takes now; 0 or less: none.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    return max(1, definition.limits.max_queued // _SHARE) - await _waiting(bus, definition.team, definition.agent)
+
+
+async def _waiting(bus: Bus, team: str, agent: str) -> int:
+    try:
+        return (await queue_state(bus, team, agent)).waiting
+    except Unavailable as error:
+        if error.facts.get("err_code") != _NO_CONSUMER:
+            raise
+        return sum((await turns_by_caller(bus, team, agent)).values())
+
+
+@dataclass
+class Pace:
+    """Lets `rate` steps a second pass, evenly. What was not used is not saved up."""
+
+    rate: float
+    _next: float = 0.0
+
+    async def step(self) -> None:
+        """Wait for the next step."""
+        now = asyncio.get_running_loop().time()
+        at = max(now, self._next)
+        self._next = at + 1 / self.rate
+        await asyncio.sleep(at - now)
+
 
 _MOST = 50
 """Turns of an agent that are read at a time."""

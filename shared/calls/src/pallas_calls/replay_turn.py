@@ -10,7 +10,7 @@ from pallas_bus.history.turns import TurnHistory, read_turn
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.content import offload_request
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, ToolDefinition

@@ -15,28 +15,20 @@ from functools import partial
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
 from pallas_bus.transport.leaders import Leaders, watch_leaders
-from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.ref import Cursor, TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_calls.admission.admit_turn import AdmitTurn
-from pallas_calls.admission.budgets import watch_budgets
-from pallas_calls.admission.failed_agents import failed_to_start
-from pallas_calls.admission.held_agents import held
+from pallas_calls.admission.admit_turn import AdmitTurn, failed_to_start, held, watch_budgets
+from pallas_calls.admission.limits import STORE_BYTES, TEAM_SHARE, TurnRates, watch_store
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
-from pallas_calls.admission.store_shares import STORE_BYTES, TEAM_SHARE, watch_store
-from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
 from pallas_calls.cancel_turn import cancel_turn
 from pallas_calls.metrics import CallMetrics
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.observer import Observer
-from pallas_calls.relay_turn import relay_turn
-from pallas_calls.resume_turn import resume_turn
+from pallas_calls.model import Observer, Refusal, TurnEnd
+from pallas_calls.relay_turn import relay_turn, resume_turn, whole_answer
 from pallas_calls.submit_turn import Submitted, nowhere_to_store, submit_turn
-from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE

@@ -10,16 +10,19 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.heartbeats import HEARTBEAT_SECONDS, watch_heartbeats
+from pallas_bus.transport.reads import read_last
+from pallas_bus.turnlog.claims import HEARTBEAT_SECONDS, watch_heartbeats
 from pallas_bus.turnlog.queue import nak
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import Claimed
+from pallas_contracts.turns import Claimed, TurnClaim
 
 log = logging.getLogger(__name__)
 
@@ -133,3 +136,14 @@ async def watch_workers(bus: Bus) -> AsyncGenerator[WorkerLiveness]:
         finally:
             remove()
             watch.keeping.cancel()
+
+
+async def last_claims(bus: Bus, refs: Iterable[TurnRef]) -> dict[str, Claimed]:
+    """The last claims of turns, by turn; those that nobody has claimed, or that were cancelled, have none.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    records = await read_last(bus, TURN_LOG.name, *(ref.on(TURN_CLAIM.template) for ref in refs))
+    messages = [TurnClaim.model_validate_json(record.data) for record in records]
+    return {message.turn_id: message.claim for message in messages if isinstance(message.claim, Claimed)}

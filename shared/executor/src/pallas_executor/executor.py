@@ -15,9 +15,8 @@ from itertools import islice
 from pallas_bus.transport import ask, kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.polling import polling
-from pallas_bus.turnlog.claims import watch_claims
-from pallas_bus.turnlog.heartbeats import send_heartbeats
+from pallas_bus.transport.errors import polling
+from pallas_bus.turnlog.claims import send_heartbeats, watch_claims
 from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
@@ -26,13 +25,12 @@ from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
+from pallas_executor.claim_turn import Slots
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import valid_value
-from pallas_executor.running import Running
-from pallas_executor.slots import Slots
+from pallas_executor.run_turn import Running, valid_value
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
 from pallas_runtime.process import Process
 from pallas_runtime.settings import ExecutorSettings

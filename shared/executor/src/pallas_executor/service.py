@@ -7,7 +7,7 @@ from typing import Any
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.polling import Poll, poll_now, polling
+from pallas_bus.transport.errors import Poll, poll_now, polling
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKERS
 from pallas_contracts.contract import Bucket, Stream

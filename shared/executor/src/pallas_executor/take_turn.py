@@ -16,8 +16,8 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.retry import is_cancelled
-from pallas_bus.transport.traces import continued, span_of
+from pallas_bus.transport.errors import is_cancelled
+from pallas_bus.transport.headers import continued, span_of
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
@@ -26,7 +26,6 @@ from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
 from pallas_executor.agent_runtime import Failed, HostedAgent, Outcome
-from pallas_executor.boundary import Boundary
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
@@ -37,10 +36,9 @@ from pallas_executor.claim_turn import (
 )
 from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
-from pallas_executor.journal import NO_JOURNAL, Journal
+from pallas_executor.journal import NO_JOURNAL, Boundary, Journal
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import run_turn
-from pallas_executor.running import NAK_DELAY, End, Running, RunningTurn
+from pallas_executor.run_turn import NAK_DELAY, End, Running, RunningTurn, run_turn
 from pallas_runtime.telemetry import of_turn, tracer, tracing
 
 log = logging.getLogger(__name__)

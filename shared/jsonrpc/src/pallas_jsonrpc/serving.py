@@ -8,8 +8,17 @@ from dataclasses import dataclass
 
 from pallas_contracts.bounds import Json, JsonObject
 from pallas_contracts.errors import Rejected
-from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RpcError, Unreadable
-from pallas_jsonrpc.messages import VERSION, Request, Response, read_message
+from pallas_jsonrpc.messages import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    VERSION,
+    Request,
+    Response,
+    RpcError,
+    Unreadable,
+    read_message,
+)
 from pallas_jsonrpc.strict_json import loads
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import open_engine, postgres_errors
@@ -105,3 +105,23 @@ class Migrations:
             log.warning("a later release has migrated this database", extra={"revisions": sorted(later)})
             return
         command.upgrade(config, "head")
+
+
+_IS_MARKED = text("select to_regclass('public.pallas_restored') is not null")
+_NEW = text("select backup from pallas_restored where settled_at is null for update")
+_SETTLED = text("update pallas_restored set settled_at = now() where settled_at is null")
+
+
+async def settle_restored(engine: AsyncEngine, settle: Callable[[AsyncSession], Awaitable[None]]) -> None:
+    """Run `settle` if the database was restored since this was last done, in the transaction that notes that.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now, or whatever `settle` raises; the call may be repeated.
+    """
+    async with postgres_errors(), AsyncSession(engine) as session, session.begin():
+        if not await session.scalar(_IS_MARKED):
+            return
+        if backups := (await session.scalars(_NEW)).all():
+            log.warning("the database was restored", extra={"backups": list(backups)})
+            await settle(session)
+            await session.execute(_SETTLED)

@@ -7,19 +7,29 @@ is not read. Large or slow bodies are refused before they take memory.
 import asyncio
 import re
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from opentelemetry import context, propagate, trace
+from opentelemetry.trace import SpanKind
+from pydantic import BaseModel, Field, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pallas_contracts.errors import PallasError
+from pallas_contracts.errors import PallasError, Rejected, find_error
+from pallas_contracts.turns import Principal
 from pallas_runtime.http.bodies import TooLarge, read_body, replayed
 from pallas_runtime.http.problems import problem, problem_of
 from pallas_runtime.logs import log_context
+from pallas_runtime.settings import variable
+from pallas_runtime.telemetry import tracer, tracing
 
 LARGEST_BODY = 256 * 1024
 BODY_SECONDS = 10.0
@@ -109,3 +119,145 @@ async def _read(scope: Scope, receive: Receive, limit: Limit) -> bytes | Respons
         return problem(400, "the body is incomplete", "incomplete")
     except TimeoutError:
         return problem(408, f"the body did not arrive within {limit.seconds:g} s", "too_slow")
+
+
+_TYPES = frozenset[str](get_args(Principal.model_fields["type"].annotation))
+
+
+def check_callers(field: str, words: Collection[str]) -> None:
+    """Check the words of a setting.
+
+    Raises:
+        Rejected: a word names no callers (`bad_settings`).
+    """
+    for word in words:
+        if word not in _TYPES and not word.startswith(("team:", "token:")):
+            known = ", ".join(sorted(_TYPES))
+            reason = f"{word!r} is none of {known}, team:ID and token:ID"
+            raise Rejected(f"{variable(field)}: {reason}", code="bad_settings")
+
+
+def is_among(caller: Principal, words: Collection[str]) -> bool:
+    """Whether the words name this caller."""
+    return caller.type in words or caller.label in words
+
+
+class _Meta(BaseModel):
+    traceparent: str
+    tracestate: str = ""
+    baggage: str = ""
+
+
+class _Params(BaseModel):
+    meta: _Meta = Field(alias="_meta")
+
+
+class _Message(BaseModel):
+    params: _Params
+
+
+@contextmanager
+def of_caller(headers: Iterable[tuple[bytes, bytes]], body: bytes | None, *, inside: bool = False) -> Generator[None]:
+    """Continue the caller's trace inside the block: that of the message's `_meta`, or else of the request's headers.
+
+    Without one a trace begins here (span `serve`), unless `body` is None: the message may still have one. The turn in
+    the baggage is trusted only from a caller `inside` the platform.
+    """
+    if not tracing():
+        yield
+        return
+    carrier = (_named_by(body) if body is not None else {}) or _text(headers)
+    if not inside:
+        carrier.pop("baggage", None)
+    found = propagate.extract(carrier)
+    if body is not None and not trace.get_current_span(found).get_span_context().is_valid:
+        with tracer.start_as_current_span("serve", kind=SpanKind.SERVER):
+            yield
+        return
+    token = context.attach(found)
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def _named_by(body: bytes) -> dict[str, str]:
+    """The trace in the `_meta` of a message, as headers."""
+    try:
+        return _Message.model_validate_json(body).params.meta.model_dump()
+    except ValidationError:
+        return {}
+
+
+def _text(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+
+
+LONGEST_FIELD = 100
+_SUBJECT = re.compile(r"^\w+ should ")
+"""The beginning of a message of pydantic, such as `Input should be a valid list`."""
+_SAID = {"missing": "is missing", "extra_forbidden": "is not a known field", "json_invalid": "is not JSON"}
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request."""
+
+    field: str
+    reason: str
+
+
+class Problem(BaseModel):
+    """Why a request was refused. Bad input has `field` and `faults`."""
+
+    error: str
+    code: str
+    field: str | None = None
+    faults: list[Fault] | None = None
+
+
+def refusals(meanings: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """The refusals that routes document, by status."""
+    return {status: {"model": Problem, "description": meaning} for status, meaning in meanings.items()}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Register the handlers of all errors."""
+    app.add_exception_handler(PallasError, _any_error)
+    app.add_exception_handler(RequestValidationError, _bad_input)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(Exception, _any_error)
+
+
+async def http_error(_request: Request, error: Exception) -> Response:
+    """An error of the routing, such as 404 and 405."""
+    assert isinstance(error, HTTPException)
+    answer = problem(error.status_code, error.detail, "http")
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _any_error(_request: Request, error: Exception) -> Response:
+    known = find_error(error)
+    if known is None:
+        return problem(500, "internal error", "internal")
+    return problem_of(known, retry_after=RETRY_AFTER_SECONDS)
+
+
+async def _bad_input(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [{"field": _field(fault["loc"]), "reason": _reason(fault)} for fault in error.errors()]
+    first = faults[0]
+    return problem(422, f"{first['field']}: {first['reason']}", "invalid", field=first["field"], faults=faults)
+
+
+def _reason(fault: Mapping[str, Any]) -> str:
+    """What is wrong, as the end of a sentence that the field begins: `must be greater than or equal to 1`."""
+    said = _SAID.get(fault["type"]) or str(fault["msg"]).removeprefix("Value error, ")
+    return _SUBJECT.sub("must ", said)
+
+
+def _field(loc: Sequence[str | int]) -> str:
+    """`("body", "workspace_ids", 3)` is `workspace_ids.3`; invalid JSON is `body`."""
+    named = ".".join(str(part) for part in loc[1:])
+    readable = named.encode(errors="replace").decode()[:LONGEST_FIELD]
+    return readable if readable and not readable.isdigit() else str(loc[0])

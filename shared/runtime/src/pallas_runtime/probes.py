@@ -4,8 +4,9 @@ A process serves them from its start on. It is live while it waits for the broke
 needs is there and it is not draining.
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -21,6 +22,8 @@ from prometheus_client import (
 )
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pallas_contracts.errors import Unavailable
 
 _PACKAGE = "pallas-runtime"
 """All packages of Pallas have one version."""
@@ -118,3 +121,37 @@ async def _answer(send: Send, status: int, body: bytes, content_type: str, *, ki
     headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
     await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.response.body", "body": body})
+
+
+INTERVAL = 1.0
+NOT_CHECKED = "not checked yet"
+
+
+@dataclass
+class Readiness:
+    """The dependencies by name, each with its check, which raises `Unavailable`."""
+
+    checks: Mapping[str, Callable[[], Awaitable[None]]]
+    _missing: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+    def missing(self, name: str) -> str | None:
+        """What is wrong with a dependency, as of its last check; None if nothing."""
+        return self._missing.get(name, NOT_CHECKED)
+
+    async def check(self) -> None:
+        """Check all dependencies once."""
+        await asyncio.gather(*(self._check(name, check) for name, check in self.checks.items()))
+
+    async def keep_checking(self) -> None:
+        """Check once a second, until cancelled."""
+        while True:
+            await self.check()
+            await asyncio.sleep(INTERVAL)
+
+    async def _check(self, name: str, check: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await check()
+        except Unavailable as error:
+            self._missing[name] = error.message
+        else:
+            self._missing[name] = None

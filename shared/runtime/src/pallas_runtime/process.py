@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from pallas_runtime.probes import Probes
-from pallas_runtime.readiness import Readiness
+from pallas_runtime.probes import Probes, Readiness
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from pydantic import (
 
 from pallas_contracts.errors import Rejected
 from pallas_contracts.keyed import LogKey
-from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
+from pallas_runtime.http.bearers import AuthMode, open_on_loopback_only
 
 log = logging.getLogger(__name__)
 

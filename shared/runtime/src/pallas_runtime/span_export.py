@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, Tr
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status
 
-from pallas_runtime.collector_watch import CollectorWatch, ExporterWrapper
+from pallas_runtime.logs import turn_of
+from pallas_runtime.metrics import CollectorWatch, ExporterWrapper
 from pallas_runtime.telemetry import Protocol
-from pallas_runtime.turn_baggage import turn_of
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pallas_contracts.errors import Rejected
-from pallas_runtime.logs import log_context
-from pallas_runtime.turn_baggage import TurnBaggage, with_turn
+from pallas_runtime.logs import TurnBaggage, log_context, with_turn
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

@@ -1,7 +1,6 @@
 """Reads and checks team folders. Knows nothing of workers, brokers, or how agents are executed."""
 
-from pallas_teams.changes import FolderChanges
-from pallas_teams.digest import folder_digest, folder_files
+from pallas_teams.changes import FolderChanges, folder_digest, folder_files
 from pallas_teams.faults import Fault, TeamFaults
 from pallas_teams.loader import SECRETS_FILE, load_each, load_team, load_teams
 from pallas_teams.model import (

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pallas_teams.faults import FaultList, FieldPath
 from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import FORBIDDEN, SERVER_NAME
-from pallas_teams.tree import Branch, Entry, Leaf, Row, is_empty
+from pallas_teams.shape import Branch, Entry, Leaf, Row, is_empty
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?)?")

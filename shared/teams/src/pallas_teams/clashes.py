@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_teams.faults import FaultList, Mark
-from pallas_teams.tree import Branch, Leaf
+from pallas_teams.shape import Branch, Leaf
 
 _NOT_TOKEN = re.compile(r"[^a-z0-9_-]+")
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pallas_teams.addresses import check_config, check_forbidden, check_secrets
-from pallas_teams.build import build_team
+from pallas_teams.build import build_team, expand
 from pallas_teams.clashes import TeamTree, check_clashes, slug
-from pallas_teams.expand import expand
 from pallas_teams.fast_agent.config import check_links, read_config
 from pallas_teams.fast_agent.declared import missing_parts
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
@@ -17,8 +16,7 @@ from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
 from pallas_teams.schema import CONFIG_SCHEMA, FIELDS, RESERVED_TEAMS, AgentsFile, ConfigFile
-from pallas_teams.shape import parse_shape
-from pallas_teams.tree import Branch, merge
+from pallas_teams.shape import Branch, merge, parse_shape
 
 AGENTS_FILE = "agents.yaml"
 CONFIG_FILE = "fastagent.config.yaml"

@@ -13,7 +13,7 @@ import yaml
 from yaml.composer import ComposerError
 
 from pallas_teams.faults import FaultList, FieldPath, Mark
-from pallas_teams.tree import Branch, Entry, Leaf, Node, Row
+from pallas_teams.shape import Branch, Entry, Leaf, Node, Row
 
 MOST_BYTES = 512 * 1024
 MOST_LEVELS = 100

@@ -11,12 +11,10 @@ from pallas_teams.fast_agent.cards import read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of, kinds_in
 from pallas_teams.fast_agent.project import module_file
 from pallas_teams.fast_agent.source import read_source
-from pallas_teams.faults import FaultList, FieldPath
-from pallas_teams.files import file_fault
+from pallas_teams.faults import FaultList, FieldPath, file_fault
 from pallas_teams.providers import OFFLINE, PROVIDERS, missing_setting, parse_model
 from pallas_teams.schema import RESERVED_AGENTS, TOKEN
-from pallas_teams.shape import suggestion
-from pallas_teams.tree import Branch, Entry, Leaf
+from pallas_teams.shape import Branch, Entry, Leaf, suggestion
 
 _LLM_ONLY = (
     "instruction",

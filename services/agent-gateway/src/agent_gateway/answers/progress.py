@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pallas_bus.turnlog.cursor import BEGINNING, Cursor
-from pallas_calls.observer import Observer
+from pallas_bus.turnlog.ref import BEGINNING, Cursor
+from pallas_calls.model import Observer
 from pallas_contracts.turns import (
     LOG_LEVELS,
     Continued,

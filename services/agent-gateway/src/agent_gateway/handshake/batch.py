@@ -14,8 +14,8 @@ from starlette.types import Message, Receive, Send
 
 from agent_gateway.handshake.event_stream import frame_of
 from pallas_contracts.bounds import Json
-from pallas_jsonrpc.errors import INVALID_REQUEST, Unreadable
-from pallas_runtime.http.connected import disconnected
+from pallas_jsonrpc.messages import INVALID_REQUEST, Unreadable
+from pallas_runtime.http.bodies import disconnected
 
 type Serve = Callable[[Json, Receive, Send], Awaitable[None]]
 

@@ -6,19 +6,53 @@ begins and ends the stream, sends the keep-alives and writes the answer, to whic
 
 import asyncio
 import json
+import logging
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
-from starlette.types import Message, Send
+import anyio
+from mcp.server.streamable_http import check_accept_headers
+from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.shared.exceptions import MCPError
+from mcp_types import DEFAULT_NEGOTIATED_VERSION
+from mcp_types.methods import serialize_server_result
+from pydantic import TypeAdapter, ValidationError
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
 from agent_gateway.answers.progress import ProgressObserver, wanted_levels
-from agent_gateway.handshake.event_ids import event_id
-from agent_gateway.handshake.model import FollowedCall
-from pallas_bus.turnlog.cursor import BEGINNING, Cursor
-from pallas_calls.observer import Observer
+from agent_gateway.answers.results import content_expired, refuse, result_of
+from agent_gateway.caller import principal_of
+from agent_gateway.open_streams import OpenStreams
+from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
+from pallas_calls.model import Observer, TurnEnd
+from pallas_calls.service import Calls
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.errors import Rejected
 from pallas_contracts.keyed import LogKey
-from pallas_contracts.turns import JsonObject, LogMessage
+from pallas_contracts.turns import JsonObject, LogMessage, Principal
+from pallas_runtime.telemetry import of_turn, tracer
+
+type JsonRpcId = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedCall:
+    """Which turn a handshake-era call became, and which progress, log messages and text its caller wants.
+
+    `tool` is the name of the tool if it has an output schema, which its answer is checked against.
+    """
+
+    ref: TurnRef
+    request_id: JsonRpcId
+    progress_token: JsonRpcId | None
+    log_level: str | None
+    caller: Principal
+    text: bool = False
+    tool: str | None = None
+
 
 type Write = Callable[[bytes], Awaitable[None]]
 
@@ -150,3 +184,122 @@ class StreamObserver(Observer):
     async def _notify(self, name: str, params: JsonObject) -> None:
         message: JsonObject = {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
         await self.write(frame_of(message, self.id_at(self.cursor)))
+
+
+log = logging.getLogger(__name__)
+
+type Misfits = Callable[[str | None, TurnEnd], Awaitable[Sequence[str]]]
+"""Checks the answer of a turn against the output schema of the tool of that name."""
+
+MOST_RESUMED, MOST_OF_A_CALLER = 8_192, 512
+"""Resumed streams that are open at a time: in all, and of one caller. Each holds what its caller has yet to read."""
+
+LAST_EVENT_ID = b"last-event-id"
+
+_HEADERS = {"Cache-Control": "no-cache, no-transform"}
+
+
+@dataclass
+class Resumption:
+    """Serves the requests that resume a stream."""
+
+    calls: Calls
+    key: LogKey
+    security: TransportSecurityMiddleware
+    _open: OpenStreams = field(default_factory=lambda: OpenStreams("resumed streams", MOST_RESUMED, MOST_OF_A_CALLER))
+
+    async def serve(
+        self, served: AgentDefinition, misfits: Misfits, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve one request at the endpoint of the agent `served`, or refuse it."""
+        request = Request(scope, receive)
+        if (refusal := await self.security.validate_request(request)) is not None:
+            await refusal(scope, receive, send)
+            return
+        if not check_accept_headers(request)[1]:
+            await refuse(send, 406, "Not Acceptable: resuming a stream needs Accept: text/event-stream.")
+            return
+        token = dict(scope["headers"])[LAST_EVENT_ID].decode("latin-1")
+        try:
+            call, cursor = read_event_id(self.key, token, served.team, served.agent, principal_of(scope))
+        except Rejected:
+            await refuse(send, 400, "The Last-Event-ID was not issued to this caller at this endpoint.")
+            return
+        if (full := self._open.full(call.caller)) is not None:
+            await refuse(send, 503, full, ((b"retry-after", b"5"),))
+            return
+        version = request.headers.get("mcp-protocol-version", DEFAULT_NEGOTIATED_VERSION)
+        writer, reader = anyio.create_memory_object_stream[bytes](0)
+
+        async def follow() -> None:
+            async with writer:
+                await self._follow(call, cursor, version, misfits, writer.send)
+
+        with self._open.opened(call.caller):
+            async with writer, reader:
+                await EventSourceResponse(reader, data_sender_callable=follow, headers=_HEADERS)(scope, receive, send)
+
+    async def _follow(self, call: FollowedCall, cursor: Cursor, version: str, misfits: Misfits, write: Write) -> None:
+        """Send the rest of a turn, including the answer."""
+        observer = StreamObserver(self.key, call, write)
+        observer.resumed(cursor)
+        with of_turn(**call.ref.facts), tracer.start_as_current_span("resume_turn"):
+            log.info("stream resumed", extra={"attempt": cursor.attempt, "behind": cursor.event})
+            answer = await self._answer(observer, cursor, version, misfits)
+        message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}
+        await write(frame_of(message, observer.id_at(observer.cursor)))
+
+    async def _answer(self, observer: StreamObserver, cursor: Cursor, version: str, misfits: Misfits) -> JsonObject:
+        """Send the events and return the end of the turn: the `result` or the `error` of the call."""
+        try:
+            end = await self._resume(observer, cursor)
+            if end is None:
+                result = content_expired(observer.call.ref.turn_id)
+            else:
+                observer.cursor = end.cursor
+                result = result_of(end, modern=False, faults=await misfits(observer.call.tool, end))
+            return {"result": serialize_server_result("tools/call", version, result)}
+        except MCPError as error:
+            return {"error": error.error.model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+    async def _resume(self, observer: StreamObserver, behind: Cursor) -> TurnEnd | None:
+        call = observer.call
+        progress = call.progress_token is not None
+        return await self.calls.resume(call.ref, call.caller, behind, observer, progress=progress)
+
+
+USE = "event"
+
+_CLAIMS = TypeAdapter(
+    tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None]
+    | tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None, bool]
+    | tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None, bool, str]
+)
+"""Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level; text; tool."""
+
+
+def event_id(key: LogKey, call: FollowedCall, cursor: Cursor) -> str:
+    """The id of the event at `cursor` on the stream of `call`."""
+    ref, caller = call.ref, call.caller
+    audience = (ref.team, ref.agent, caller.type, caller.id)
+    request = (call.request_id, call.progress_token, call.log_level)
+    more = (call.text, call.tool) if call.tool is not None else (True,) if call.text else ()
+    return key.sign(USE, [*audience, ref.turn_id, *cursor, *request, *more])
+
+
+def read_event_id(key: LogKey, token: str, team: str, agent: str, caller: Principal) -> tuple[FollowedCall, Cursor]:
+    """The call and the cursor of an event id that `caller` has sent to the endpoint of `agent`.
+
+    Raises:
+        Rejected: the id was not made for this caller and endpoint (`bad_token`).
+    """
+    try:
+        claims = _CLAIMS.validate_python(key.verify(USE, token))
+    except ValidationError:
+        raise Rejected("the event id is of another release", code="bad_token") from None
+    audience, (turn, attempt, event, request_id, progress_token, log_level) = claims[:4], claims[4:10]
+    text, tool = (len(claims) > 10 and claims[10]), (claims[11] if len(claims) > 11 else None)
+    if audience != (team, agent, caller.type, caller.id):
+        raise Rejected("the event id was made for another stream", code="bad_token")
+    call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller, text, tool)
+    return call, Cursor(attempt, event)

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from pallas_runtime.http.under_way import UnderWay
+from pallas_runtime.http.bodies import UnderWay
 
 _CUT_OFF_SECONDS = 1.0
 """Seconds in which requests that are cut off can still end their responses."""

@@ -17,15 +17,12 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_gateway.answers.refusals import refuse, refuse_caller, refuse_unreadable
-from agent_gateway.caller import identify, principal_of
-from agent_gateway.dedicated_port import is_released
+from agent_gateway.answers.results import refuse, refuse_caller, refuse_unreadable
+from agent_gateway.caller import Callers, identify, is_released, principal_of
 from agent_gateway.handshake.batch import check_batch, serve_batch
-from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
-from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
+from agent_gateway.handshake.event_stream import LAST_EVENT_ID, SCOPE_KEY, EventStream, Resumption
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
-from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.serve_rpc import RpcHttp
 from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
@@ -37,12 +34,12 @@ from agent_gateway.rpc.methods import Methods
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import Unreadable
+from pallas_jsonrpc.messages import Unreadable
 from pallas_jsonrpc.strict_json import loads
-from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.front import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
-from pallas_runtime.http.peers import Network, name_caller
+from pallas_runtime.http.guard import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)

@@ -10,19 +10,17 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from agent_gateway.answers.refusals import Headers as Fields
-from agent_gateway.answers.refusals import refuse, refuse_caller
-from agent_gateway.caller import identify
-from agent_gateway.http.identify_caller import Callers
+from agent_gateway.answers.results import Headers as Fields
+from agent_gateway.answers.results import refuse, refuse_caller
+from agent_gateway.caller import Callers, identify
 from agent_gateway.http.signatures import SIGNATURE, Signatures
-from agent_gateway.rpc.caller import RpcCaller
+from agent_gateway.rpc.agents import RpcCaller
 from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
-from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.front import of_caller
 from pallas_runtime.http.bearers import bearer_of
-from pallas_runtime.http.bodies import TooLarge, declares_more, read_body
-from pallas_runtime.http.connected import disconnected, while_connected
+from pallas_runtime.http.bodies import TooLarge, declares_more, disconnected, read_body, while_connected
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
 _JSON_FIELD = (b"content-type", b"application/json")

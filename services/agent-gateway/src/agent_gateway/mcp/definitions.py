@@ -1,10 +1,24 @@
 """An agent's definition in MCP's words: what tools/list, prompts/list and resources/list answer."""
 
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import mcp_types as types
 
-from pallas_contracts.agents import AgentDefinition, PromptDefinition, ResourceDefinition, ToolDefinition
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table
+from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinition, ResourceDefinition, ToolDefinition
+from pallas_contracts.bounds import Json
+from pallas_contracts.catalog import CHECK_HEALTH
+from pallas_contracts.errors import PallasError, Rejected, Unavailable
+from pallas_contracts.health import AgentHealth, HealthAsked
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Result
+from pallas_schemas.schema import Schema
+from pallas_schemas.work import UNCHECKED
 
 GET_HEALTH = "get_health"
 
@@ -83,3 +97,85 @@ def _resource(resource: ResourceDefinition) -> dict[str, Any]:
 
 def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+STALE = "check is stale"
+
+
+async def get_health(bus: Bus, known: Table[AgentHealth], definition: AgentDefinition) -> str:
+    """The health of an agent as the JSON object of the contract.
+
+    A published result is the answer for two probe intervals. After that the monitor is asked; when it does not answer,
+    the last result is the answer, as degraded.
+    """
+    health = known.get(f"{definition.team}.{definition.agent}")
+    if health is None or _age(health) > 2 * health.interval:
+        health = await _ask(bus, definition) or _stale(health)
+    return _json(health)
+
+
+def _age(health: AgentHealth) -> float:
+    return (utc_now() - health.at).total_seconds()
+
+
+async def _ask(bus: Bus, definition: AgentDefinition) -> AgentHealth | None:
+    question = HealthAsked(team=definition.team, agent=definition.agent)
+    try:
+        return await ask(bus, CHECK_HEALTH, question, team=definition.team, agent=definition.agent)
+    except PallasError:
+        return None
+
+
+def _stale(health: AgentHealth | None) -> AgentHealth | None:
+    if health is None:
+        return None
+    status = "error" if health.status == "error" else "degraded"
+    message = f"{health.message}; {STALE}" if health.message else STALE
+    return health.model_copy(update={"status": status, "message": message})
+
+
+def _json(health: AgentHealth | None) -> str:
+    if health is None:
+        return json.dumps({"status": "degraded", "timestamp": _time(utc_now()), "message": "not checked yet"})
+    answer = {"status": health.status, "timestamp": _time(health.at)}
+    if health.status != "ok":
+        answer["message"] = health.message or "no reason given"
+    return json.dumps(answer)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_MOST_FAULTS = 5
+
+
+@dataclass
+class AnswerSchemas:
+    """The output schemas of the tools of one revision of a definition, compiled once; None: it cannot be used."""
+
+    owner: str
+    _compiled: dict[str, Schema | None] = field(default_factory=dict[str, Schema | None])
+
+    async def misfits(self, tool: ToolDefinition, answer: Result) -> list[str]:
+        """What in an answer does not fit the output schema of its tool."""
+        if tool.output_schema is None or answer.is_error:
+            return []
+        try:
+            if (schema := await self._find(tool.name, tool.output_schema)) is None:
+                return []
+            structured: Json = answer.structured
+            if not isinstance(structured, dict):
+                return ["it needs an object as structured content"]
+            faults = await schema.faults(structured)
+        except Unavailable:
+            return []
+        return [] if UNCHECKED.issuperset(faults) else faults[:_MOST_FAULTS]
+
+    async def _find(self, tool: str, schema: JsonObject) -> Schema | None:
+        if tool not in self._compiled:
+            try:
+                self._compiled[tool] = await Schema.compiled(schema, self.owner)
+            except Rejected:
+                self._compiled[tool] = None
+        return self._compiled[tool]

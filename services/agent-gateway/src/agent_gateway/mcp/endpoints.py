@@ -15,7 +15,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.observers import Platform
 from agent_gateway.mcp.server import AgentServer
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import DATA_TEAM

@@ -1,16 +1,15 @@
 """The observers of a `tools/call`: they send its events on the SDK's stream, or on one that can be resumed."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import mcp_types as types
 from mcp_types.version import is_version_at_least
 
 from agent_gateway.answers.progress import ProgressObserver, wanted_levels
-from agent_gateway.dedicated_port import is_released
-from agent_gateway.handshake.calls import remember_call
-from agent_gateway.handshake.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, StreamObserver
-from agent_gateway.handshake.model import FollowedCall
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.caller import is_released
+from agent_gateway.handshake.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, FollowedCall, StreamObserver
+from agent_gateway.handshake.sessions import Sessions, remember_call
 from agent_gateway.mcp.request import (
     Context,
     is_modern,
@@ -20,9 +19,25 @@ from agent_gateway.mcp.request import (
     wants_progress,
     wants_text,
 )
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.service import Calls
 from pallas_contracts.agents import ToolDefinition
+from pallas_contracts.health import AgentHealth
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import LogMessage, TurnRequested
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Shared by the MCP servers of all agents. `key` signs event ids and makes turn ids of idempotency keys."""
+
+    bus: Bus
+    calls: Calls
+    healths: Table[AgentHealth]
+    sessions: Sessions
+    key: LogKey
 
 
 def progress_observer(context: Context, agent: str, log_level: str | None) -> ProgressObserver:

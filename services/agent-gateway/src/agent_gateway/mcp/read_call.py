@@ -27,7 +27,7 @@ from mcp_types import (
 from starlette.requests import Request
 
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import INVALID_REQUEST, Unreadable
+from pallas_jsonrpc.messages import INVALID_REQUEST, Unreadable
 from pallas_jsonrpc.serving import read_requests
 from pallas_jsonrpc.strict_json import read_apart
 

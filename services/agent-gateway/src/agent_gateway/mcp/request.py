@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -10,7 +11,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
 from agent_gateway.caller import principal_of
-from pallas_calls.model import Call
+from pallas_calls.model import Call, Refusal
 from pallas_contracts.turns import ClientContext, Principal
 
 type Context = ServerRequestContext[Any, Request]
@@ -80,3 +81,24 @@ def session_token(session: str, caller: Principal) -> str:
 def request_token(request_id: object) -> str:
     """A JSON-RPC request id (a string or a number) as a token for bucket keys."""
     return hashlib.sha256(json.dumps(request_id).encode()).hexdigest()[:32]
+
+
+KEY_META = "pallas/idempotency-key"
+CANCEL_META = "pallas/cancel"
+MAX_LENGTH = 200
+
+
+def idempotency_key(meta: Mapping[str, Any] | None) -> str | Refusal | None:
+    """The key in the `_meta` of a call, None without one; a refusal if it is invalid, or a cancel has none."""
+    if not meta or KEY_META not in meta:
+        missing = Refusal("invalid_arguments", f"_meta[{CANCEL_META!r}] needs _meta[{KEY_META!r}]")
+        return missing if cancels(meta) else None
+    key = meta[KEY_META]
+    if isinstance(key, str) and 1 <= len(key) <= MAX_LENGTH:
+        return key
+    return Refusal("invalid_arguments", f"_meta[{KEY_META!r}] must be a string of 1 to {MAX_LENGTH} characters")
+
+
+def cancels(meta: Mapping[str, Any] | None) -> bool:
+    """Whether a call is an order to cancel the turn of its idempotency key."""
+    return (meta or {}).get(CANCEL_META) is True

@@ -26,24 +26,38 @@ from mcp.shared.exceptions import MCPError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.caller import principal_of
-from agent_gateway.mcp.answer_schemas import AnswerSchemas
-from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
-from agent_gateway.mcp.get_health import get_health
-from agent_gateway.mcp.idempotency import CANCEL_META, KEY_META, cancels, idempotency_key
-from agent_gateway.mcp.listening import Listening
-from agent_gateway.mcp.observers import event_stream_of, progress_observer, stream_observer
-from agent_gateway.mcp.platform import Platform
-from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
-from agent_gateway.mcp.resource_changes import ResourceChanges
-from agent_gateway.mcp.standing_stream import StandingStreams
+from agent_gateway.mcp.definitions import (
+    GET_HEALTH,
+    HEALTH_TOOL,
+    AnswerSchemas,
+    get_health,
+    prompts_of,
+    resources_of,
+    templates_of,
+    tools_of,
+)
+from agent_gateway.mcp.observers import Platform, event_stream_of, progress_observer, stream_observer
+from agent_gateway.mcp.request import (
+    CANCEL_META,
+    KEY_META,
+    SESSION_HEADER,
+    TEXT_META,
+    Context,
+    call_of,
+    cancels,
+    idempotency_key,
+    is_modern,
+    scope_of,
+    session_of,
+)
+from agent_gateway.mcp.subscriptions import Listening, ResourceChanges, StandingStreams
 from agent_gateway.open_streams import OpenStreams
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.arguments import ToolSchemas, find_tool, unusable
 from pallas_calls.keyed.call_once import call_once
-from pallas_calls.keyed.cancel_key import cancel_key
+from pallas_calls.keyed.join_turn import cancel_key
 from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.submit_turn import make_request
+from pallas_calls.submit_turn import ToolSchemas, find_tool, make_request, unusable
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Rejected

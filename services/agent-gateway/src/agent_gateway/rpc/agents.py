@@ -7,9 +7,24 @@ from dataclasses import dataclass
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
 from agent_gateway.mcp.server import AgentServer
 from agent_gateway.metrics import Metrics
-from agent_gateway.rpc.caller import RpcCaller
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.turns import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCaller:
+    """The caller of one HTTP request, at the address `url`.
+
+    `team` is that of `/teams/{team}/rpc`, None at `/rpc`. `key` is the header `Idempotency-Key`, `signed` the digest of
+    what was signed if the request is.
+    """
+
+    principal: Principal
+    url: str
+    team: str | None = None
+    key: str | None = None
+    signed: str | None = None
 
 
 class UnknownAgent(Exception):

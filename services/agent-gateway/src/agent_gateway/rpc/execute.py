@@ -5,26 +5,21 @@ import json
 import time
 from dataclasses import dataclass
 
-from agent_gateway.mcp.definitions import HEALTH_TOOL
-from agent_gateway.mcp.get_health import get_health
-from agent_gateway.mcp.idempotency import MAX_LENGTH
-from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.definitions import HEALTH_TOOL, get_health
+from agent_gateway.mcp.observers import Platform
+from agent_gateway.mcp.request import MAX_LENGTH
 from agent_gateway.mcp.server import AgentServer
-from agent_gateway.rpc.agents import CallableAgents, UnknownAgent
-from agent_gateway.rpc.answers import Answers
-from agent_gateway.rpc.caller import RpcCaller
-from agent_gateway.rpc.read_execution import Execution, read_execution
+from agent_gateway.rpc.agents import CallableAgents, RpcCaller, UnknownAgent
+from agent_gateway.rpc.answers import Answers, Execution, read_execution
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.arguments import find_tool
 from pallas_calls.keyed.call_once import call_once
-from pallas_calls.keyed.cancel_key import cancel_key
-from pallas_calls.model import Call, Refusal, TurnEnd
-from pallas_calls.observer import Observer
-from pallas_calls.submit_turn import make_request
+from pallas_calls.keyed.join_turn import cancel_key
+from pallas_calls.model import Call, Observer, Refusal, TurnEnd
+from pallas_calls.submit_turn import find_tool, make_request
 from pallas_contracts.agents import JsonObject, Limits, ToolDefinition
 from pallas_contracts.errors import NotFound
 from pallas_contracts.turns import ClientContext, TurnRequested
-from pallas_jsonrpc.errors import METHOD_NOT_FOUND, UNREACHABLE, RpcError, invalid_params
+from pallas_jsonrpc.messages import METHOD_NOT_FOUND, UNREACHABLE, RpcError, invalid_params
 from pallas_jsonrpc.serving import Answer
 from pallas_runtime.telemetry import of_turn
 

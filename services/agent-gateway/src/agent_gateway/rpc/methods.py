@@ -4,19 +4,32 @@ from dataclasses import dataclass
 from itertools import count
 from typing import get_args
 
+from pydantic_core import PydanticSerializationError
+
 from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.metrics import Metrics
-from agent_gateway.rpc.agents import CallableAgents
-from agent_gateway.rpc.ask_pool import ask_pool
-from agent_gateway.rpc.caller import RpcCaller
+from agent_gateway.rpc.agents import CallableAgents, RpcCaller
+from agent_gateway.rpc.answers import EXECUTE
 from agent_gateway.rpc.discover import discover
 from agent_gateway.rpc.execute import Execute
-from agent_gateway.rpc.read_execution import EXECUTE
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import Json
-from pallas_contracts.catalog import DATA_TEAM
-from pallas_contracts.data_agents import PoolMethod
-from pallas_jsonrpc.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, Unreadable
-from pallas_jsonrpc.messages import Request
+from pallas_contracts.catalog import ASK_POOL, DATA_TEAM
+from pallas_contracts.data_agents import PoolMethod, PoolRequest
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.turns import Principal
+from pallas_jsonrpc.messages import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNREACHABLE,
+    Request,
+    RpcError,
+    Unreadable,
+    invalid_params,
+    refused,
+)
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
 from pallas_jsonrpc.strict_json import read_apart
 
@@ -75,3 +88,28 @@ async def _read(body: bytes, caller: RpcCaller) -> Json:
         if len(executions) > 1:
             raise Unreadable(INVALID_REQUEST, f"a per-turn token is valid for one {EXECUTE}")
     return value
+
+
+async def ask_pool(bus: Bus, caller: Principal, method: PoolMethod, params: JsonObject) -> Answer:
+    """Ask the pool.
+
+    Raises:
+        RpcError: the pool refuses, or does not answer.
+    """
+    try:
+        return Answer((await ask(bus, ASK_POOL, PoolRequest(principal=caller, method=method, params=params))).result)
+    except PallasError as error:
+        raise _error(error, params) from None
+    except PydanticSerializationError:
+        raise invalid_params("params", "they are nested too deeply") from None
+
+
+def _error(error: PallasError, params: JsonObject) -> RpcError:
+    found = refused(error, params)
+    match error:
+        case Unavailable(code="no_responders"):
+            return RpcError(UNREACHABLE, "No data-agent pool is running.", found.data)
+        case Unavailable():
+            return RpcError(UNREACHABLE, "The data-agent pool does not answer. Try again shortly.", found.data)
+        case _:
+            return found

@@ -16,6 +16,7 @@ from agent_worker.downstream.connection import CONNECT_TIMEOUT, COOL_DOWN, Conne
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
+from pallas_teams.model import ServerConfig
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -236,3 +237,30 @@ class DownstreamServer:
         if self._again is not None:
             self._again.cancel()
             self._again = None
+
+
+class DownstreamPool:
+    """Returns pooled servers. They connect on first use, stdio servers at once."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, DownstreamServer] = {}
+
+    def server(self, name: str, config: ServerConfig) -> DownstreamServer:
+        """Return the server of `config`. `name` is its name in logs."""
+        key = config.key()
+        found = self._servers.get(key)
+        if found is None:
+            found = self._servers[key] = DownstreamServer(config, name)
+        if config.transport == "stdio":
+            # The worker reports the health of stdio servers, so it connects before the first call.
+            found.start()
+        return found
+
+    def stdio_health(self) -> dict[str, str | None]:
+        """What is wrong with each stdio server, by its key; None when it is connected."""
+        return {key: server.error for key, server in self._servers.items() if server.config.transport == "stdio"}
+
+    async def close(self) -> None:
+        """Close all connections and end all child processes."""
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        self._servers.clear()

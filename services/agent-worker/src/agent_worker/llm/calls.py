@@ -4,21 +4,90 @@ A call that is refused is not made; the model gets the reason as its result.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+import hashlib
+import json
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, count
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
-from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart
-from pydantic_core import SchemaValidator, ValidationError, core_schema
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart, ToolReturnPart
+from pydantic_ai.usage import RequestUsage
+from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError, core_schema
 
-from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.models import AgentModel
-from agent_worker.llm.refusals import bad_arguments, refused_again, unknown_tool
+from agent_worker.llm.results import bad_arguments, refused_again, unknown_tool
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
+from pallas_contracts.costs import whole_tokens
 from pallas_contracts.turns import ToolFailed, ToolStarted
 from pallas_contracts.valid import valid_json
-from pallas_executor.teams.scope import TurnScope
+from pallas_executor.agent_runtime import Steps
+from pallas_executor.teams.definition import TurnScope
+
+log = logging.getLogger(__name__)
+
+_RESPONSE = TypeAdapter(ModelResponse)
+_RESULT = TypeAdapter(ToolReturnPart)
+
+
+@lru_cache(maxsize=1000)
+def basis_of(agent: str, instruction: str, model: str, servers: Sequence[str], agents: Sequence[str]) -> str:
+    """A digest of what an agent is made of; `agents` are the digests of its sub-agents."""
+    text = json.dumps([agent, instruction, model, servers, agents])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class AgentJournal:
+    """The journal of one run of `agent`. Tool calls are named after the call of the model that asked for them."""
+
+    def __init__(self, steps: Steps, agent: str, basis: str) -> None:
+        self._steps = steps
+        self._basis = f"{agent} {basis}"
+
+    def response(self, call: str) -> ModelResponse | None:
+        """What the model answered in an earlier attempt; None if it is to be called now.
+
+        Raises:
+            JournalUnusable: the agent has changed since, or the answer cannot be read.
+        """
+        return self._read(_RESPONSE, call, self._basis)
+
+    async def add_response(self, call: str, response: ModelResponse) -> None:
+        """Add what the model answered."""
+        await self._add(_RESPONSE, call, self._basis, response)
+
+    def result(self, call: str, tool: str) -> ToolReturnPart | None:
+        """The result of a tool call of an earlier attempt; None if it is to be made now. Raises as `response` does."""
+        return self._read(_RESULT, call, tool)
+
+    async def add_result(self, call: str, result: ToolReturnPart) -> None:
+        """Add the result of a tool call."""
+        await self._add(_RESULT, call, result.tool_name, result)
+
+    async def _add[T](self, adapter: TypeAdapter[T], call: str, basis: str, answer: T) -> None:
+        try:
+            text = adapter.dump_json(answer).decode()
+        except PydanticSerializationError:  # half of a surrogate pair, for example
+            log.warning("an answer is no JSON, so it cannot be kept for a later attempt", extra={"call": call})
+            text = None
+        await self._steps.record(call, basis, text)
+
+    def _read[T](self, adapter: TypeAdapter[T], call: str, basis: str) -> T | None:
+        answer = self._steps.answer(call, basis)
+        if answer is None:
+            return None
+        try:
+            return adapter.validate_json(answer)
+        except ValidationError as error:
+            raise self._steps.mismatch(f"the answer of call {call} cannot be read") from error
+
 
 _JSON_OBJECT = SchemaValidator(core_schema.no_info_after_validator_function(valid_json, core_schema.dict_schema()))
 
@@ -128,3 +197,55 @@ async def _together[R](coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+_WITHIN = {
+    "cache_read_tokens": "input_tokens",
+    "cache_write_tokens": "input_tokens",
+    "output_reasoning_tokens": "output_tokens",
+}
+"""Tokens that are part of others. Some providers report more of them than of the whole."""
+
+
+def accept_response(response: ModelResponse) -> ModelResponse:
+    """The response as the rest of the run, the log and the next request can take it.
+
+    Raises:
+        UnexpectedModelBehavior: it cannot be mended.
+    """
+    response = replace(response, usage=_possible(response.usage), parts=_distinct(response.parts))
+    try:
+        _RESPONSE.dump_json(response)
+    except PydanticSerializationError:  # half of a surrogate pair
+        try:
+            return _RESPONSE.validate_python(valid_json(_RESPONSE.dump_python(response, mode="json")))
+        except ValueError as error:
+            raise UnexpectedModelBehavior("The response is not valid JSON") from error
+    return response
+
+
+def _possible(usage: RequestUsage) -> RequestUsage:
+    usage = copy(usage)
+    for name, tokens in list(vars(usage).items()):
+        if name.endswith("_tokens"):
+            setattr(usage, name, whole_tokens(tokens))
+    usage.details = {name: whole_tokens(tokens) for name, tokens in usage.details.items()}
+    for part, of in _WITHIN.items():
+        setattr(usage, part, min(getattr(usage, part), getattr(usage, of)))
+    return usage
+
+
+def _distinct(parts: Sequence[ModelResponsePart]) -> list[ModelResponsePart]:
+    """The parts. Some providers give all calls of one tool the same id, by which results are told apart."""
+    taken = set[str]()
+    found: list[ModelResponsePart] = []
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            given = part.tool_call_id
+            ids = chain([given], (f"{given}_{number}" for number in count(2)))
+            free = next(each for each in ids if each not in taken)
+            taken.add(free)
+            found.append(part if free == given else replace(part, tool_call_id=free))
+        else:
+            found.append(part)
+    return found

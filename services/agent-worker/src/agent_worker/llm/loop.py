@@ -24,20 +24,16 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from agent_worker.llm.accept_response import accept_response
-from agent_worker.llm.calls import ToolCalls
+from agent_worker.llm.calls import AgentJournal, ToolCalls, accept_response
 from agent_worker.llm.failures import RunFailed, fault_of
-from agent_worker.llm.journal import AgentJournal
-from agent_worker.llm.messages import seed_history, seed_prompt
-from agent_worker.llm.models import AgentModel
-from agent_worker.llm.refusals import no_output
+from agent_worker.llm.models import AgentModel, seed_history, seed_prompt
+from agent_worker.llm.results import no_output
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ModelCalled, ModelFailed
 from pallas_executor.agent_runtime import Failed
-from pallas_executor.teams.scope import TurnScope
+from pallas_executor.teams.definition import TextStream, TurnScope
 from pallas_executor.teams.seed import Seed
-from pallas_executor.teams.text import TextStream
 
 
 class AgentLoop:

@@ -5,10 +5,20 @@ it would take a key from the environment and send it to whatever address is conf
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import httpx2
+from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
@@ -17,6 +27,7 @@ from agent_worker.llm.responses import Counted, CountingClient, ignore
 from pallas_contracts.costs import Cost
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnError
+from pallas_executor.teams.seed import Image, Row, Seed
 from pallas_runtime.telemetry import tracing
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
 from pallas_teams.prices import NO_PRICES, PriceTable
@@ -174,3 +185,28 @@ class TeamModels:
         """Close all HTTP clients."""
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
         self._clients.clear()
+
+
+def seed_prompt(seed: Seed) -> str | list[UserContent]:
+    """The new message, with the images of this call."""
+    return _content(seed.message, seed.images)
+
+
+def seed_history(rows: Sequence[Row]) -> list[ModelMessage]:
+    """The history, one message for each row."""
+    return [_message(row) for row in rows]
+
+
+def _message(row: Row) -> ModelMessage:
+    if row.role == "user":
+        return ModelRequest([UserPromptPart(_content(row.content, row.images))])
+    files = [FilePart(_binary(image)) for image in row.images]
+    return ModelResponse([TextPart(row.content), *files])
+
+
+def _content(text: str, images: Sequence[Image]) -> str | list[UserContent]:
+    return [text, *(_binary(image) for image in images)] if images else text
+
+
+def _binary(image: Image) -> BinaryContent:
+    return BinaryContent(image.data, media_type=image.mime_type)

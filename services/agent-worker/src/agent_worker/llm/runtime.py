@@ -13,8 +13,8 @@ from pydantic_ai.exceptions import AgentRunError
 
 from agent_worker.downstream.calls import MayRepeat
 from agent_worker.downstream.server import DownstreamServer
+from agent_worker.llm.calls import AgentJournal, basis_of
 from agent_worker.llm.failures import RunFailed, run_failure
-from agent_worker.llm.journal import AgentJournal, basis_of
 from agent_worker.llm.loop import AgentLoop
 from agent_worker.llm.models import UNKNOWN_MODEL, AgentModel
 from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
@@ -25,11 +25,12 @@ from pallas_executor.agent_runtime import (
     Completed,
     Emitter,
     Failed,
+    JournalUnusable,
     Outcome,
+    Steps,
     Turn,
 )
-from pallas_executor.steps import JournalUnusable, Steps
-from pallas_executor.teams.scope import TurnScope
+from pallas_executor.teams.definition import TurnScope
 from pallas_executor.teams.seed import Seed, read_seed
 
 log = logging.getLogger(__name__)

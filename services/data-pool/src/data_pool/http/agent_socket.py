@@ -14,8 +14,7 @@ from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import INVALID_REQUEST, Unreadable, refused
-from pallas_jsonrpc.messages import Request, Response, read_message
+from pallas_jsonrpc.messages import INVALID_REQUEST, Request, Response, Unreadable, read_message, refused
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
 from pallas_jsonrpc.strict_json import read_apart
 

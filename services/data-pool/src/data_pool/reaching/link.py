@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import RpcError
+from pallas_jsonrpc.messages import RpcError
 
 LARGEST_ANSWER = 16 * 1024 * 1024
 

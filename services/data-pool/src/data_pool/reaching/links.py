@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from data_pool.reaching.endpoint import EndpointLink
-from data_pool.reaching.guard import Network
+from data_pool.reaching.endpoint import EndpointLink, Network
 from data_pool.reaching.link import Link
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink
 from pallas_bus.transport.connection import Bus

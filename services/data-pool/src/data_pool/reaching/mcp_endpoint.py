@@ -14,11 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult
 from pydantic import ValidationError
 
-from data_pool.reaching.guard import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
+from data_pool.reaching.endpoint import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
 from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
-from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
+from pallas_jsonrpc.messages import AGENT_ERROR, RpcError
 from pallas_jsonrpc.strict_json import is_too_deep, loads
 from pallas_mcp_calls.exchange import Exchange
 from pallas_mcp_calls.sessions import BoundedTransport, call_once, hearing

@@ -16,8 +16,7 @@ from prometheus_client import Counter
 
 from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import RequestId
-from pallas_jsonrpc.messages import VERSION, Response
+from pallas_jsonrpc.messages import VERSION, RequestId, Response
 from pallas_jsonrpc.serving import encode
 from pallas_jsonrpc.strict_json import has_too_many_values
 

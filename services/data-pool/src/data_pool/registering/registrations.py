@@ -6,11 +6,11 @@ missing one. When two write at the same time, the definition of the entry that i
 
 import asyncio
 import logging
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from data_pool.registering.quota import Quota
-from data_pool.registering.registrars import Registrars
 from data_pool.registering.registration import Registration, check_schemas, read_registration
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -24,6 +24,90 @@ from pallas_contracts.errors import Conflict, Denied, NotFound, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_executor.publish_definitions import revision_of
+from pallas_runtime.front import check_callers, is_among
+
+_JUST_NOW = 10.0
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number of agents, and the MiB of their registrations."""
+
+    agents: int
+    mib: float
+
+
+@dataclass(slots=True)
+class Quota:
+    """What `each` registrar may register, and what all may `together`."""
+
+    each: Share
+    together: Share
+    _sizes: dict[str, tuple[DataAgent, int]] = field(default_factory=dict[str, tuple[DataAgent, int]])
+    _stored: dict[str, tuple[float, DataAgent]] = field(default_factory=dict[str, tuple[float, DataAgent]])
+
+    def check(self, wanted: DataAgent, known: Iterable[DataAgent]) -> None:
+        """Check that a registration may be stored beside those that are `known`.
+
+        Raises:
+            Denied: there are too many, or they are too large (`too_many_agents`).
+        """
+        now = time.monotonic()
+        self._stored = {name: it for name, it in self._stored.items() if now - it[0] < _JUST_NOW}
+        entries = {it.agent: it for it in known} | {name: it for name, (_, it) in self._stored.items()}
+        entries[wanted.agent] = wanted
+        self._sizes = {name: (it, self._size(it)) for name, it in entries.items()}
+        owner = wanted.owner.owner
+        mine = [size for it, size in self._sizes.values() if it.owner.owner == owner]
+        _check(self.each, mine, "You have")
+        _check(self.together, [size for _, size in self._sizes.values()], "All registrars together have")
+
+    def stored(self, entry: DataAgent) -> None:
+        """The registration has been stored."""
+        self._stored[entry.agent] = (time.monotonic(), entry)
+
+    def removed(self, agent: str) -> None:
+        """The registration has been removed."""
+        self._stored.pop(agent, None)
+
+    def _size(self, entry: DataAgent) -> int:
+        known = self._sizes.get(entry.agent)
+        return known[1] if known is not None and known[0] is entry else len(entry.model_dump_json())
+
+
+def _check(share: Share, sizes: list[int], who: str) -> None:
+    if len(sizes) > share.agents:
+        raise Denied(f"{who} at most {share.agents} agents. Remove one first.", code="too_many_agents")
+    if sum(sizes) > share.mib * _MIB:
+        raise Denied(
+            f"{who} agents with at most {share.mib:g} MiB of registrations. Remove one first, or register less text.",
+            code="too_many_agents",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Registrars:
+    """The callers whom the setting `pool_registrars` names.
+
+    Raises:
+        Rejected: a word names no callers (`bad_settings`).
+    """
+
+    words: frozenset[str]
+
+    def __post_init__(self) -> None:
+        check_callers("pool_registrars", self.words)
+
+    def check(self, caller: Principal) -> None:
+        """Check that a caller may register agents.
+
+        Raises:
+            Denied: it may not (`not_registrar`).
+        """
+        if not is_among(caller, self.words):
+            raise Denied("This caller may not register agents.", code="not_registrar")
+
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from fast_agent_worker.turns.places import HERE, Here
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import InputRequired, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 from pallas_executor.agent_runtime import Failed
-from pallas_executor.teams.scope import TurnScope as SharedScope
-from pallas_executor.teams.watching import UNWATCHED, Watching
+from pallas_executor.teams.definition import TurnScope as SharedScope
+from pallas_executor.teams.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig
 
 

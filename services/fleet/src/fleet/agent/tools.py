@@ -5,25 +5,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fleet.agent import schemas
-from fleet.agent.errors import error_result
 from fleet.coder.client import Coder
 from fleet.handlers.create_agent import CreateAgent
 from fleet.handlers.delete_agent import DeleteAgent
-from fleet.handlers.list_agents import list_agents
-from fleet.handlers.list_projects import list_projects, list_roles
-from fleet.handlers.show_agent import ShowAgent
-from fleet.handlers.show_history import DEFAULT_SIZE, ShowHistory
+from fleet.handlers.show import DEFAULT_SIZE, ShowAgent, ShowHistory, list_agents, list_projects, list_roles
 from fleet.handlers.start_task import StartTask
-from fleet.handlers.stop_task import StopAgent
-from fleet.handlers.transcript import Transcript
-from fleet.handlers.wait_task import DEFAULT, WaitTask
-from fleet.seeing.fleet import Fleet
-from fleet.seeing.projects import DEFAULT_ROLE
+from fleet.handlers.wait_task import DEFAULT, StopAgent, Transcript, WaitTask
+from fleet.seeing.fleet import AGENT_URI, AGENTS_URI, TASK_URI, Fleet
+from fleet.seeing.status import DEFAULT_ROLE
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.errors import PallasError, Superseded
-from pallas_contracts.turns import InputRequired, Result
+from pallas_contracts.data_agents import RPC_ERROR
+from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Superseded
+from pallas_contracts.turns import InputRequired, Principal, Result
 from pallas_executor.functions.agent import FunctionAgent
-from pallas_executor.functions.context import CallContext
+from pallas_executor.functions.context import CallContext, ReadContext
 
 _READS = {"readOnlyHint": True, "openWorldHint": True}
 _MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
@@ -174,3 +169,86 @@ def _add(
         aliases=aliases,
         checks_arguments=True,
     )(call)
+
+
+type _Read = Callable[[Principal, dict[str, str]], Awaitable[JsonObject]]
+
+
+def add_resources(agent: FunctionAgent, does: Handlers) -> None:
+    """Add the resources."""
+    _add_resource(
+        agent,
+        AGENTS_URI,
+        "agents",
+        "All agents, as list_agents shows them",
+        lambda caller, _: list_agents(does.fleet, caller),
+    )
+    _add_resource(
+        agent,
+        AGENT_URI,
+        "agent",
+        "An agent, as show_agent shows it",
+        lambda caller, given: _agent(does, caller, given["name"]),
+    )
+    _add_resource(
+        agent,
+        TASK_URI,
+        "task",
+        "A task with the messages of its agent's terminal, while they are there",
+        lambda caller, given: _task(does, caller, given["id"]),
+    )
+
+
+async def _agent(does: Handlers, caller: Principal, name: str) -> JsonObject:
+    shown = await does.show.show(name, caller)
+    _check(AGENT_URI.format(name=name), AGENT_URI.format(name=shown["agent"]["name"]))
+    return shown
+
+
+async def _task(does: Handlers, caller: Principal, wanted: str) -> JsonObject:
+    shown = await does.transcript.read(wanted, caller)
+    _check(TASK_URI.format(id=wanted), TASK_URI.format(id=shown["task"]["id"]))
+    return shown
+
+
+def _check(asked: str, uri: str) -> None:
+    if asked != uri:
+        raise NotFound(f"There is no resource {asked}; it is {uri}.", uri=uri)
+
+
+def _add_resource(agent: FunctionAgent, uri: str, name: str, description: str, read: _Read) -> None:
+    async def answer(ctx: ReadContext, given: dict[str, str]) -> str:
+        return json.dumps(await read(ctx.principal, given), ensure_ascii=False)
+
+    agent.resource(uri, name, description, mime_type="application/json")(answer)
+
+
+ERROR_META = "pallas/error"
+
+_KINDS: tuple[tuple[type[PallasError], str, int, int], ...] = (
+    (Rejected, "bad_request", 400, -32602),
+    (NotFound, "not_found", 404, -32602),
+    (Conflict, "conflict", 409, -32000),
+    (PallasError, "service_unavailable", 503, -32001),
+)
+"""Word, status and code over JSON-RPC of each kind of error."""
+
+
+def error_object(error: PallasError) -> JsonObject:
+    """`{error, message, details}`; `details.status` is the status that the contract names."""
+    word, status, _ = _kind(error)
+    facts = {"peer_status" if name == "status" else name: value for name, value in error.facts.items()}
+    known = {name: value for name, value in facts.items() if value is not None}
+    return {"error": word, "message": error.message, "details": {"status": status, "code": error.code} | known}
+
+
+def error_result(error: PallasError) -> Result:
+    """The tool error."""
+    text = json.dumps(error_object(error), ensure_ascii=False, default=str)
+    told: JsonObject = json.loads(text)
+    rpc = {"code": _kind(error)[2], "message": error.message, "data": told}
+    return Result(content=({"type": "text", "text": text},), is_error=True, meta={ERROR_META: told, RPC_ERROR: rpc})
+
+
+def _kind(error: PallasError) -> tuple[str, int, int]:
+    return next((word, status, code) for kind, word, status, code in _KINDS if isinstance(error, kind))

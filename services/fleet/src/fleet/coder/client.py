@@ -1,18 +1,30 @@
-"""The client of Coder."""
+"""The client of Coder, with what it needs of the roles of users and the apps of workspaces."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+import httpx2
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter
 
-from fleet.coder.apps import app_url, find_app
 from fleet.coder.chats import Chats, ChatTerminal
-from fleet.coder.metadata import metadata_of
-from fleet.coder.model import Build, Listed, Role, TaskState, Template, Text, Workspace, Workspaces
+from fleet.coder.model import (
+    App,
+    Build,
+    Listed,
+    Role,
+    TaskState,
+    Template,
+    Text,
+    Workspace,
+    WorkspaceAgent,
+    Workspaces,
+    unique_roles,
+)
 from fleet.coder.rest import ABSENT, Rest, segment
-from fleet.coder.roles import parameters_of, roles_of
-from fleet.coder.tasks import TaskApi
+from fleet.coder.tasks import TaskApi, metadata_of
+from fleet.names import slug
 from fleet.reaching.http import Http
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Conflict
@@ -195,3 +207,92 @@ class Coder:
             hosts = await self._rest.get("api/v2/applications/host", _APPS_HOST)
             self._wildcard = hosts.host if hosts is not None else ""
             self._http.trust_apps(self._wildcard)
+
+
+_PORT = re.compile(r"http://(localhost|127\.0\.0\.1):3284(/|$)")
+
+
+def find_app(workspace: Workspace, slugs: Sequence[str]) -> tuple[WorkspaceAgent, App] | None:
+    """The app that is AgentAPI: the first of these slugs, else the one that Coder itself uses for tasks.
+
+    Coder does not say that of new builds any more (since 2.30). Its modules name the app after the agent, and let
+    AgentAPI have its usual port.
+    """
+    apps = [(agent, app) for agent in workspace.agents for app in agent.apps]
+    for name in slugs:
+        if (found := next((pair for pair in apps if pair[1].slug == name), None)) is not None:
+            return found
+    task_app = (pair for pair in apps if workspace.task_app_id and pair[1].id == workspace.task_app_id)
+    return next(task_app, None) or next((pair for pair in apps if _PORT.match(pair[1].url)), None)
+
+
+def app_url(base: httpx2.URL, wildcard: str, workspace: Workspace, agent: WorkspaceAgent, app: App) -> httpx2.URL:
+    """The address of an app, with a slash at its end. `wildcard` is the form of the hosts of apps, or empty."""
+    if app.subdomain and wildcard:
+        name = app.subdomain_name or f"{app.slug}--{agent.name}--{workspace.name}--{workspace.owner}"
+        return httpx2.URL(f"{base.scheme}://{wildcard.replace('*', name, 1)}/")
+    place = f"{segment(workspace.name)}.{segment(agent.name)}" if agent.name else segment(workspace.name)
+    return httpx2.URL(f"{base}@{segment(workspace.owner)}/{place}/apps/{segment(app.slug)}/")
+
+
+PARAMETERS = "role", "agent_role", "system_prompt"
+DEFAULT = Role("coder", "Coder")
+
+
+class _Preset(BaseModel):
+    """A preset. Coder writes its fields with capital letters in some versions."""
+
+    id: str = Field(validation_alias=AliasChoices("id", "ID"))
+    name: str = Field(validation_alias=AliasChoices("name", "Name"))
+    description: Text = Field("", validation_alias=AliasChoices("description", "Description"))
+
+
+class _Option(BaseModel):
+    name: Text = ""
+    description: Text = ""
+    value: str
+
+
+class Parameter(BaseModel):
+    """A parameter of a template."""
+
+    name: str
+    options: Listed[_Option] = ()
+
+
+PRESETS: TypeAdapter[tuple[_Preset, ...]] = TypeAdapter(Listed[_Preset])
+RICH: TypeAdapter[tuple[Parameter, ...]] = TypeAdapter(Listed[Parameter])
+
+
+async def parameters_of(rest: Rest, template: Template) -> dict[str, Parameter]:
+    """The parameters of a template's active version by name. Coder drops others without a word.
+
+    Raises:
+        Unavailable: Coder does not answer.
+    """
+    path = f"api/v2/templateversions/{segment(template.active_version_id)}/rich-parameters"
+    return {one.name: one for one in await rest.get(path, RICH) or ()}
+
+
+async def roles_of(rest: Rest, template: Template) -> tuple[Role, ...]:
+    """The roles of a template's active version.
+
+    Raises:
+        Unavailable: Coder does not answer.
+    """
+    version = f"api/v2/templateversions/{segment(template.active_version_id)}"
+    presets = await rest.get(f"{version}/presets", PRESETS) or ()
+    if presets:
+        return unique_roles(
+            Role(slug(preset.name) or preset.name, preset.name, preset.description, preset_id=preset.id)
+            for preset in presets
+        )
+    parameters = await parameters_of(rest, template)
+    for name in PARAMETERS:
+        if name in parameters and (options := parameters[name].options):
+            return unique_roles(
+                Role(slug(shown) or shown, shown, one.description, None, (name, one.value))
+                for one in options
+                if (shown := one.name or one.value)
+            )
+    return (DEFAULT,)

@@ -10,18 +10,15 @@ from datetime import datetime, timedelta
 
 from fleet.coder.client import PROMPT, Coder
 from fleet.coder.model import Role, Template, Workspace
-from fleet.handlers.building import failure_of_build
 from fleet.handlers.delete_agent import DeleteAgent
-from fleet.handlers.show_agent import agent_view
-from fleet.handlers.telling import Telling
-from fleet.handlers.typed_text import check_text
+from fleet.handlers.show import agent_view
+from fleet.handlers.start_task import Telling, check_text, failure_of_build
 from fleet.names import check_name
-from fleet.owners import owner_of
+from fleet.owners import Sources, owner_of
 from fleet.running.finding import new_agent, summary_of, with_task
-from fleet.running.requests import submit_task, task_request
+from fleet.running.typing import submit_task, task_request
 from fleet.seeing.fleet import Fleet, is_going
-from fleet.seeing.projects import find_project, find_role, project_name
-from fleet.sources import Sources
+from fleet.seeing.status import find_project, find_role, project_name
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable

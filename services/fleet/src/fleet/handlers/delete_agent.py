@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.coder.client import Coder
-from fleet.handlers.building import failure_of_build
-from fleet.handlers.telling import Telling
+from fleet.handlers.start_task import Telling, failure_of_build
 from fleet.running.finding import new_agent
 from fleet.running.reconciling import Reconcile
-from fleet.running.requests import task_ref
+from fleet.running.typing import task_ref
 from fleet.seeing.fleet import Fleet
 from fleet.storing.agents import Agents
 from pallas_bus.transport.connection import Bus
@@ -20,8 +19,8 @@ from pallas_bus.turnlog.claims import request_cancel
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent
-from pallas_executor.functions.answers import StepFailed
 from pallas_executor.functions.context import CallContext
+from pallas_executor.functions.durable import StepFailed
 
 SECONDS = 30.0
 """Seconds that it waits for the workspace to be destroyed. Coder goes on after them."""

@@ -1,17 +1,21 @@
 """`start_agent_task`: gives an agent a task, if it has none."""
 
+import asyncio
+import unicodedata
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from fleet.handlers.typed_text import check_text
+from fleet.coder.client import Coder
+from fleet.names import task_id, task_view, timestamp
+from fleet.owners import Sources
 from fleet.running.finding import FindTask, new_agent, summary_of, with_task
-from fleet.running.requests import SUBMIT_SECONDS, submit_task, task_request
 from fleet.running.stopping import StopTask
+from fleet.running.typing import SUBMIT_SECONDS, submit_task, task_request
 from fleet.seeing.fleet import Fleet, Seen
-from fleet.sources import Sources
-from fleet.storing.ending import FINAL
-from fleet.times import task_id, task_view, timestamp
-from pallas_bus.transport.retry import retry_while_unavailable
+from fleet.storing.tasks import FINAL
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
@@ -19,6 +23,7 @@ from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import Turn
+from pallas_executor.functions.context import CallContext
 
 PATIENCE = 30.0
 """Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""
@@ -177,3 +182,68 @@ def _not_begun(task: FleetTask) -> PallasError:
         return Conflict(f"The task was stopped {when} on agent '{task.agent}'.", task_id=task_id(task.turn_id))
     why = (task.reason or task.status).rstrip(".")
     return Unavailable(f"The task could not be started on agent '{task.agent}': {why}.")
+
+
+_PAUSE = 0.05
+_LONGEST_PAUSE = 0.5
+_FAILED = frozenset({"failed", "canceled"})
+
+
+async def failure_of_build(coder: Coder, build_id: str, seconds: float, tell: Callable[[str], None]) -> str | None:
+    """Why a build has failed; None: it has succeeded, or goes on after `seconds`. `tell` gets its status."""
+    pause = _PAUSE
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                with suppress(Unavailable):  # it goes on without us
+                    build = await coder.build(build_id)
+                    if build is None or build.status == "succeeded":
+                        return None
+                    if build.status in _FAILED:
+                        return build.error or f"the build was {build.status}"
+                    tell(build.status)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+    return None
+
+
+_ALLOWED_CONTROLS = frozenset("\n\t")
+_UNSEEN = "CZ"
+"""Categories of characters that show nothing: a terminal takes a prompt of them for an empty one."""
+
+
+def check_text(field: str, text: str, longest: int) -> str:
+    """Return the text as it is typed: lines that end in CRLF end in a line feed.
+
+    Raises:
+        Rejected: it is empty, too long, or has control characters.
+    """
+    text = text.replace("\r\n", "\n")
+    if not any(unicodedata.category(letter)[0] not in _UNSEEN for letter in text):
+        raise Rejected(f"{field} must not be empty.", field=field)
+    if len(text) > longest:
+        raise Rejected(f"{field} must have at most {longest} characters.", field=field)
+    for at, letter in enumerate(text):
+        if unicodedata.category(letter) in ("Cc", "Cs") and letter not in _ALLOWED_CONTROLS:
+            raise Rejected(
+                f"{field} has the control character U+{ord(letter):04X} at position {at}; only line feeds and tabs can "
+                "be typed.",
+                field=field,
+            )
+    return text
+
+
+@dataclass
+class Telling:
+    """Tells the caller each new state of `what`."""
+
+    ctx: CallContext
+    what: str
+    _told: int = 0
+    _last: str | None = None
+
+    def tell(self, state: str) -> None:
+        """Tell a state, unless it is the last one."""
+        if state != self._last:
+            self._last, self._told = state, self._told + 1
+            self.ctx.progress(self._told, message=f"{self.what}: {state}")

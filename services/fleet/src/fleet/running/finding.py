@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
 from fleet.names import agent_name
-from fleet.running.requests import submit_task, task_request
+from fleet.running.typing import submit_task, task_request
 from fleet.storing.agents import Agents
 from fleet.terminal.agent_api import Said
 from pallas_bus.transport.connection import Bus

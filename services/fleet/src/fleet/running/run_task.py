@@ -13,24 +13,21 @@ from functools import partial
 from typing import Any
 
 from fleet.coder.client import Coder
-from fleet.running.requests import RunTask
-from fleet.running.typing import OFF, Before, type_once
+from fleet.names import task_view
+from fleet.running.typing import OFF, Before, RunTask, type_once
 from fleet.running.watching import Sure, Watcher, until_ready
 from fleet.storing.agents import Agents
-from fleet.storing.ending import FINAL, End, Ending
+from fleet.storing.tasks import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
-from fleet.times import task_view
-from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import NotFound, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Progress, Result
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Turn
-from pallas_executor.functions.answers import StepFailed
-from pallas_executor.functions.durable import DurableSteps, NothingOutside
-from pallas_executor.steps import JournalUnusable, Steps
+from pallas_executor.agent_runtime import Completed, Emitter, Failed, JournalUnusable, Outcome, Steps, Turn
+from pallas_executor.functions.durable import DurableSteps, NothingOutside, StepFailed
 
 _TELL_SECONDS = 0.25
 """Seconds for which lines of an agent are collected."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
-from fleet.storing.ending import End
+from fleet.storing.tasks import End
 from fleet.terminal.agent_api import Said, Status, Trouble
 from pallas_contracts.errors import Unavailable
 

@@ -1,21 +1,88 @@
-"""The agents of the fleet: workspaces of Coder, with what each of them does now."""
+"""The agents of the fleet: workspaces of Coder, with what each of them does now. Changes are announced."""
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from fleet.coder.apps import find_app
+from fleet.coder.client import Coder, find_app
 from fleet.coder.model import Workspace
-from fleet.names import agent_name, cut
+from fleet.names import agent_name, cut, task_id
 from fleet.owners import Owners
-from fleet.seeing.snapshots import SECONDS, Snapshots
-from fleet.seeing.status import AgentStatus, fold, has_to_be_asked, why_offline
-from fleet.seeing.terminals import Terminals
+from fleet.seeing.status import AgentStatus, Terminals, fold, has_to_be_asked, why_offline
 from fleet.storing.agents import Agents
-from pallas_contracts.errors import NotFound
+from pallas_contracts.agents import Trouble
+from pallas_contracts.errors import NotFound, Unavailable
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import Principal
+
+SECONDS = 2.0
+"""How old a list may be."""
+
+
+class Snapshots:
+    """The latest list. `trouble` is what was wrong with Coder when it was last asked; `on_trouble` hears of changes."""
+
+    def __init__(self, coder: Coder, on_trouble: Callable[[], None] = lambda: None) -> None:
+        self.coder = coder
+        self._on_trouble = on_trouble
+        self._known: tuple[Workspace, ...] = ()
+        self._began = self._forgotten = float("-inf")
+        self._reading: asyncio.Task[tuple[Workspace, ...]] | None = None
+        self._reading_since = self._began
+        self.trouble: Trouble | None = None
+
+    async def get(self, oldest: float = SECONDS) -> tuple[Workspace, ...]:
+        """The workspaces as they were at most `oldest` seconds ago.
+
+        Raises:
+            Unavailable: Coder does not answer.
+        """
+        since = max(time.monotonic() - oldest, self._forgotten)
+        if self._began >= since:
+            return self._known
+        if self._reading is None or self._reading_since < since:
+            self._reading_since = time.monotonic()
+            self._reading = asyncio.create_task(self._read(self._reading_since))
+            self._reading.add_done_callback(_heard)
+        return await asyncio.shield(self._reading)
+
+    def forget(self) -> None:
+        """The next list is to be read after this."""
+        self._forgotten = time.monotonic()
+
+    async def _read(self, began: float) -> tuple[Workspace, ...]:
+        try:
+            found = await self.coder.workspaces()
+        except Unavailable as error:
+            if self._reading_since == began:
+                self._reading = None
+            self._found(_trouble(error))
+            raise
+        if began > self._began:
+            self._known, self._began = found, began
+        if self._reading_since == began:
+            self._reading = None
+        self._found(None)
+        return found
+
+    def _found(self, trouble: Trouble | None) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._on_trouble()
+
+
+def _trouble(error: Unavailable) -> Trouble:
+    """An error if only an operator can mend it: callers do not call an agent that is in `error`."""
+    refused = error.facts.get("status") in (401, 403) or error.facts.get("reason") in ("unauthorized", "not_configured")
+    return Trouble(status="error" if refused else "degraded", reason=error.message)
+
+
+def _heard(reading: asyncio.Task[tuple[Workspace, ...]]) -> None:
+    if not reading.cancelled():
+        reading.exception()  # all that waited for it may have left
+
 
 _FRESH = 0.25
 """How old, in seconds, a list may be that does not have what a caller asks for."""
@@ -134,3 +201,44 @@ class Fleet:
 def is_going(workspace: Workspace) -> bool:
     """Whether a workspace is being deleted, and the deletion has not failed."""
     return workspace.transition == "delete" and workspace.job_status not in ("failed", "canceled")
+
+
+AGENTS_URI = "fleet://agents"
+AGENT_URI = AGENTS_URI + "/{name}"
+TASK_URI = "fleet://tasks/{id}"
+
+
+@dataclass
+class Announcing:
+    """Calls `announce` with the URI of each resource that has changed. Every replica does it, each as it sees it."""
+
+    announce: Callable[[str], object]
+    _entries: dict[str, FleetAgent] = field(default_factory=dict[str, FleetAgent])
+    _seen: dict[str, tuple[str, str, str | None]] | None = None
+
+    def changed(self, key: str, entry: FleetAgent | None) -> None:
+        """The entry of an agent has changed: perhaps its task has begun or ended."""
+        before = self._entries.pop(key, None)
+        if entry is not None:
+            self._entries[key] = entry
+        known = [it for it in (before, entry) if it is not None]
+        self._agents({it.name for it in known})
+        for turn_id in {it.task.turn_id for it in known if it.task is not None}:
+            self.task(turn_id)
+
+    def task(self, turn_id: str) -> None:
+        """The agent of a task has written something, or the task has begun or ended."""
+        self.announce(TASK_URI.format(id=task_id(turn_id)))
+
+    def seen(self, agents: tuple[Seen, ...]) -> None:
+        """This is how agents are now: what nobody here has caused shows in the difference only."""
+        before, now = self._seen, {it.name: (it.workspace.id, it.status, it.current_task) for it in agents}
+        self._seen = now
+        if before is not None:
+            self._agents({name for name in before.keys() | now.keys() if before.get(name) != now.get(name)})
+
+    def _agents(self, names: set[str]) -> None:
+        for name in names:
+            self.announce(AGENT_URI.format(name=name))
+        if names:
+            self.announce(AGENTS_URI)

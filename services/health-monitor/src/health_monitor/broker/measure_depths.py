@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from health_monitor.metrics import Metrics
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.depths import queue_depths, stream_depths
+from pallas_bus.turnlog.queue import queue_depths, stream_depths
 from pallas_contracts.catalog import STREAMS
 from pallas_contracts.errors import PallasError
 

@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from health_monitor.spending.fold import Key, SpendingFold
-from pallas_bus.history.spending import with_calls
-from pallas_bus.history.windows import position_at
+from pallas_bus.history.spending import position_at, with_calls
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.follow import follow
 from pallas_bus.transport.kv import get_entries, put

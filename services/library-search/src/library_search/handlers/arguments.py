@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from library_search.store.words import MOST_WORDS
+from library_search.store.queries import MOST_WORDS
 from pallas_contracts.errors import Rejected
 
 LONGEST_NAME, LONGEST_CURSOR = 1000, 16_384

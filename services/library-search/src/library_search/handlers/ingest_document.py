@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from library_search.reading.files import READER, kind_of
+from library_search.reading.formats import READER, kind_of
 from library_search.reading.reader import Reader
 from library_search.store.documents import Contents, Documents, Place, Status, no_library
 from library_search.tables import Library

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from library_search.handlers.ingest_document import IngestDocument
-from library_search.http.refusals import RETRY_AFTER_SECONDS
+from library_search.http.routing import RETRY_AFTER_SECONDS
 from library_search.model import is_document_id
 from library_search.store.documents import Documents, Place
 from pallas_contracts.errors import NotFound, PallasError, Rejected

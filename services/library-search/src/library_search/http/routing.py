@@ -3,20 +3,85 @@
 The bearer of each request is resolved. The libraries that it may read are passed to the tools, and are not kept.
 """
 
+import json
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from library_search.http.bearers import Bearers
-from library_search.http.refusals import mcp_error, unauthorized, unavailable
 from library_search.mcp.tool_server import CALLER, READABLE
+from library_search.metrics import Metrics
+from library_search.model import Readable
+from pallas_contracts.auth import AUTH_FAILURES, LONGEST_BEARER, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied, PallasError
-from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.http.bodies import TooLarge, lower_media_type, read_body, replayed
-from pallas_runtime.http.under_way import UnderWay
+from pallas_runtime.front import of_caller
+from pallas_runtime.http.bodies import TooLarge, UnderWay, lower_media_type, read_body, replayed
+
+_USES_UP = "tools/call"
+
+type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
+
+
+class Bearers:
+    """Resolves bearers.
+
+    Counts the refusals that are made here. The resolver counts its own.
+    """
+
+    def __init__(self, resolve: Resolve, metrics: Metrics) -> None:
+        self._resolve = resolve
+        self._failures = metrics.auth_failures
+
+    def bearer_of(self, headers: Headers) -> str:
+        """The bearer of a request.
+
+        Raises:
+            Denied: it is missing or malformed.
+        """
+        given = headers.getlist("authorization")
+        scheme, _, bearer = given[0].strip().partition(" ") if given else ("", "", "")
+        bearer = bearer.strip()
+        if scheme.lower() != "bearer" or not bearer:
+            raise self._refused("missing")
+        if len(given) > 1 or len(bearer) > LONGEST_BEARER:
+            raise self._refused("malformed")
+        return bearer
+
+    async def resolve(self, bearer: str, body: bytes) -> tuple[str, Readable]:
+        """The caller, and the libraries that it may read. A tool call uses a per-turn token up.
+
+        Raises:
+            Denied: the bearer is refused; the message is the contract's.
+            PallasError: the bearer cannot be checked right now.
+        """
+        question = ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body), identities=True)
+        resolved = await self._resolve(question)
+        who = resolved.principal
+        return f"{who.type} {who.id} {who.name}", {uid: resolved.identities.get(uid) for uid in resolved.libraries}
+
+    def _refused(self, reason: str) -> Denied:
+        self._failures.labels(reason).inc()
+        return Denied(AUTH_FAILURES[reason], code=reason)
+
+
+def calls_a_tool(body: bytes) -> bool:
+    """Whether a JSON-RPC message may be read as a tool call, even if it names its method twice."""
+    found = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or ("method", _USES_UP) in pairs
+
+    try:
+        json.loads(body, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return found
+    return found
+
 
 LARGEST_MESSAGE = 1024 * 1024
 
@@ -95,3 +160,26 @@ class Http:
 
 def _not_checked() -> Response:
     return unavailable("The bearer cannot be checked right now. Try again shortly.")
+
+
+INVALID_REQUEST = -32600
+RETRY_AFTER_SECONDS = 1
+
+
+def mcp_error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """An HTTP error for MCP clients."""
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+    return Response(json.dumps(body), status, headers, media_type="application/json")
+
+
+def unauthorized(error: Denied) -> Response:
+    """401 with the contract's message. The exact reason is counted, but not disclosed."""
+    challenge = "Bearer"
+    if error.code != "missing":
+        challenge += f' error="invalid_token", error_description="{error.message}"'
+    return mcp_error(401, error.message, {"www-authenticate": challenge})
+
+
+def unavailable(message: str) -> Response:
+    """503 with `Retry-After`."""
+    return mcp_error(503, message, {"retry-after": str(RETRY_AFTER_SECONDS)})

@@ -3,13 +3,15 @@
 A tool knows nothing of its caller but the libraries that the caller may read.
 """
 
+import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -19,11 +21,52 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 from starlette.requests import Request
 
+from library_search.handlers import answers, arguments
 from library_search.handlers.arguments import Arguments, parse, schema_of
-from library_search.mcp.per_caller import PerCaller
+from library_search.handlers.read import (
+    get_chunk,
+    get_document,
+    get_health,
+    list_collections,
+    list_items,
+    list_libraries,
+    search,
+)
 from library_search.metrics import Metrics
 from library_search.model import Readable
-from pallas_contracts.errors import PallasError, find_error
+from library_search.store.queries import Queries
+from pallas_contracts.errors import PallasError, Unavailable, find_error
+
+WAIT_SECONDS = 5.0
+
+
+class PerCaller:
+    """Admits `at_once` calls of each caller. Further calls wait."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def slot(self, caller: str) -> AsyncGenerator[None]:
+        """Wait for a slot of the caller and hold it in the block.
+
+        Raises:
+            Unavailable: none was free within `WAIT_SECONDS`.
+        """
+        slots = self._slots.get(caller)
+        if slots is None:
+            slots = self._slots[caller] = asyncio.Semaphore(self._at_once)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await slots.acquire()
+        except TimeoutError as error:
+            raise Unavailable("this caller has too many calls under way; try again", code="busy") from error
+        try:
+            yield
+        finally:
+            slots.release()
+
 
 log = logging.getLogger(__name__)
 
@@ -124,4 +167,82 @@ def tool_error(error: PallasError) -> types.CallToolResult:
         facts["field"] = error.facts["field"]
     return types.CallToolResult(
         content=[types.TextContent(text=f"{error.code}: {error.message}")], is_error=True, _meta={ERROR_META: facts}
+    )
+
+
+type Handler[A: Arguments] = Callable[[A, Readable, Queries], Awaitable[BaseModel]]
+
+
+def make_tools(
+    queries: Queries, database: Callable[[], str | None], changes: Callable[[], str | None]
+) -> tuple[Tool[Any], ...]:
+    """All tools. `database` and `changes` say what is wrong with the database and with the changes of libraries."""
+
+    def queried[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
+        async def run(asked: A, readable: Readable) -> BaseModel:
+            return await handler(asked, readable, queries)
+
+        return run
+
+    async def health(_asked: arguments.GetHealth, _readable: Readable) -> BaseModel:
+        return await get_health(database, changes)
+
+    return (
+        Tool(
+            "search",
+            "Search the libraries",
+            "Searches the libraries that you may read for passages. Returns the best first.",
+            arguments.Search,
+            answers.Found,
+            queried(search),
+        ),
+        Tool(
+            "get_document",
+            "Read a document",
+            "Returns the text of a document, a part at a time, with its library, collection and path.",
+            arguments.GetDocument,
+            answers.DocumentAnswer,
+            queried(get_document),
+        ),
+        Tool(
+            "get_chunk",
+            "Read a passage",
+            "Returns the full text of a passage and, on request, of its neighbours.",
+            arguments.GetChunk,
+            answers.ChunkAnswer,
+            queried(get_chunk),
+        ),
+        Tool(
+            "list_libraries",
+            "List the libraries",
+            "Lists the libraries that you may read.",
+            arguments.ListLibraries,
+            answers.LibraryList,
+            queried(list_libraries),
+        ),
+        Tool(
+            "list_collections",
+            "List collections",
+            "Lists the collections of the libraries that you may read.",
+            arguments.ListCollections,
+            answers.CollectionList,
+            queried(list_collections),
+        ),
+        Tool(
+            "list_items",
+            "List documents",
+            "Lists the documents of the libraries that you may read.",
+            arguments.ListItems,
+            answers.ItemList,
+            queried(list_items),
+        ),
+        Tool(
+            "get_health",
+            "Health",
+            "Returns the health of this service and its dependencies.",
+            arguments.GetHealth,
+            answers.Health,
+            health,
+            limited=False,
+        ),
     )

@@ -13,9 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from library_search.reading.chunks import chunks_of
-from library_search.reading.files import read_document
-from library_search.reading.pdf import TOO_MUCH
+from library_search.reading.formats import TOO_MUCH, chunks_of, read_document
 from pallas_contracts.errors import Rejected
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from library_search.model import Chunk, FileText
 from library_search.reading.child import LIMITS, Limits
-from library_search.reading.files import PDF
-from library_search.reading.pdf import TOO_MUCH
+from library_search.reading.formats import PDF, TOO_MUCH
 from pallas_contracts.errors import Rejected, Unavailable
 
 SMALL = 1024 * 1024

@@ -1,16 +1,16 @@
-"""Stores documents, each in one transaction."""
+"""Stores documents and their chunks, each document in one transaction."""
 
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import ARRAY, Integer, String, TableValuedAlias, Text, Uuid, column, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from library_search.model import Chunk
-from library_search.store.chunk_rows import put_chunks
+from library_search.store.queries import words_of
 from library_search.tables import Chunk as ChunkRow
 from library_search.tables import Document, Library
 from pallas_contracts.errors import NotFound
@@ -114,3 +114,38 @@ class Documents:
 def no_library(uid: str) -> NotFound:
     """The error for an unknown library."""
     return NotFound(f"there is no library {uid!r}", code="no_library")
+
+
+BATCH = 500
+_COLUMNS = ("document_id", "library_uid", "position", "start", "page", "heading", "text", "words")
+
+
+async def put_chunks(
+    session: AsyncSession, languages: Sequence[str], ids: tuple[str, str], title: str, chunks: Sequence[Chunk]
+) -> None:
+    """Store all chunks of a document that has none. `ids` are the ids of the document and its library."""
+    document, library = literal(ids[0], Uuid(as_uuid=False)), literal(ids[1], Text)
+    for first in range(0, len(chunks), BATCH):
+        new = _rows(chunks[first : first + BATCH], first, title)
+        words = words_of(languages, new.c.title, new.c.heading, new.c.text)
+        facts = (new.c.position, new.c.start, new.c.page, new.c.heading, new.c.text)
+        values = select(document, library, *facts, words)
+        await session.execute(insert(ChunkRow).from_select(_COLUMNS, values))
+
+
+def _rows(chunks: Sequence[Chunk], first: int, title: str) -> TableValuedAlias:
+    # The title is indexed with the first chunk only: else a word of the title would find all chunks.
+    titles = ["" if first + number else title for number in range(len(chunks))]
+    rows = func.unnest(
+        literal(list(range(first, first + len(chunks))), ARRAY(Integer)),
+        literal([chunk.start for chunk in chunks], ARRAY(Integer)),
+        literal([chunk.page for chunk in chunks], ARRAY(Integer)),
+        literal([chunk.heading for chunk in chunks], ARRAY(Text)),
+        literal([chunk.text for chunk in chunks], ARRAY(Text)),
+        literal(titles, ARRAY(Text)),
+    ).table_valued(
+        *(column(name, Integer) for name in ("position", "start", "page")),
+        *(column(name, String) for name in ("heading", "text", "title")),
+        name="new",
+    )
+    return rows.render_derived()

@@ -1,4 +1,4 @@
-"""The resources of the agent (RFC-018, "MCP Resources"), and the completions of their addresses.
+"""The resources and prompts of the agent (RFC-018, "MCP Resources"), and the completions of their addresses.
 
 A name in an address may be percent-encoded, or written as it is: the name of a pipeline has a `:` and a `/`.
 """
@@ -8,15 +8,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from inspect import isawaitable
 
-from pallas_contracts.agents import JsonObject
+from pallas_contracts.agents import AgentDefinition, JsonObject, ResourceDefinition
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.errors import NotFound
-from pallas_cst import documents
+from pallas_contracts.message import utc_now
+from pallas_cst import documents, prompts
 from pallas_cst.resources import DRAWN, JSON, LISTED, MARKDOWN, SCHEME, TEMPLATES, completions
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import ReadContext
-from pipelines.agent.tools import Handlers
+from pipelines.agent.tools import Handlers, add_tools
 from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
+from pipelines.storing.publishing import LIMITS
 
 type _Read = Callable[[Caller, str], str | JsonObject | Awaitable[str | JsonObject]]
 """Returns a text or JSON by the value of its template's variable, which is empty for one without."""
@@ -113,3 +116,59 @@ def _names_in(handlers: Handlers, address: str) -> _Names:
 async def _execution_ids(handlers: Handlers, caller: Caller) -> list[str]:
     page = await handlers.executions.page(caller, limit=MOST_IN_PAGE)
     return [each["executionId"] for each in page["executions"]]
+
+
+def add_prompts(agent: FunctionAgent, handlers: Handlers) -> None:
+    """Register both prompts, and the completions of an error's code."""
+
+    async def write(ctx: ReadContext, given: dict[str, str]) -> str:
+        caller = Caller.of(handlers.scopes, ctx.principal)
+        modules = prompts.modules_text(handlers.modules.documents(caller.principal))
+        return prompts.write_pipeline(given["goal"], given.get("available_inputs"), modules)
+
+    async def debug(ctx: ReadContext, given: dict[str, str]) -> str:
+        return prompts.debug_pipeline(given["source"], given["error"])
+
+    for name, get in ((prompts.WRITE, write), (prompts.DEBUG, debug)):
+        description, arguments = prompts.PROMPTS[name]
+        described = [
+            {"name": each.name, "description": each.description, "required": each.required} for each in arguments
+        ]
+        agent.prompt(name, description, arguments=described)(get)
+
+    @agent.completion(prompts.DEBUG)
+    async def complete(ctx: ReadContext, argument: str, typed: str) -> list[str]:
+        return completions(documents.errors(), typed) if argument == "error" else []
+
+
+def make_agent(handlers: Handlers) -> FunctionAgent:
+    """The agent with everything that it offers, in the order in which it is listed."""
+    agent = FunctionAgent()
+    add_tools(agent, handlers)
+    add_resources(agent, handlers)
+    add_prompts(agent, handlers)
+    return agent
+
+
+def definition_of(agent: FunctionAgent) -> AgentDefinition:
+    """The definition; its revision is set when it is published."""
+    return AgentDefinition(
+        team=PIPELINES_TEAM,
+        agent=CONSTELLATION,
+        kind="pipeline",
+        title="Constellation",
+        description="Checks, stores and executes pipelines: typed programs whose modules are the tools of all agents.",
+        version="1.0.0",
+        tools=tuple(tool.definition for tool in agent.tools.values()),
+        prompts=tuple(prompt.definition for prompt in agent.prompts.values()),
+        resources=tuple(_listed(resource.definition) for resource in agent.resources.values()),
+        completes=bool(agent.completers),
+        limits=LIMITS,
+        retry="safe",
+        updated_at=utc_now(),
+    )
+
+
+def _listed(resource: ResourceDefinition) -> ResourceDefinition:
+    """A template as RFC-018 has it. What is read matches `{+ref}`, so a `/` need not be encoded."""
+    return resource.model_copy(update={"uri": resource.uri.replace("{+", "{")})

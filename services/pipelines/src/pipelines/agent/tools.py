@@ -13,13 +13,11 @@ from pallas_executor.agent_runtime import Completed
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import CallContext
 from pipelines.agent import schemas
-from pipelines.handlers.check_program import validate
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
-from pipelines.handlers.list_modules import ListModules
-from pipelines.handlers.view_pipelines import ViewPipelines
-from pipelines.programs.compiler import Compiler
-from pipelines.running.attempts import completed
+from pipelines.handlers.views import ListModules, ViewPipelines, validate
+from pipelines.programs import Compiler
+from pipelines.running.children import completed
 from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.scopes import Scopes

@@ -11,13 +11,11 @@ from pallas_contracts.catalog import PIPELINES_TEAM, PUBLISHED
 from pallas_contracts.errors import Rejected
 from pallas_contracts.pipelines import PipelineImage, PipelineVersion, StoredPipeline
 from pallas_cst.faults import Code, Faulty
-from pipelines.handlers.check_program import compiled
-from pipelines.programs.compiler import Compiler
-from pipelines.programs.program import errors_of
-from pipelines.storing.keys import key_warnings
+from pipelines.handlers.views import compiled
+from pipelines.programs import Compiler, errors_of
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.pipelines import StoredPipelines
-from pipelines.storing.scopes import Scope
+from pipelines.storing.scopes import Scope, key_warnings
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read, read_newest
-from pallas_bus.turnlog.content.claim_checks import whole_result
+from pallas_bus.turnlog.content import whole_result
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
@@ -18,10 +18,9 @@ from pallas_contracts.turns import Answered, Fault, Result, TurnEvents
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
-from pipelines.handlers.view_pipelines import readable_source
-from pipelines.programs.compiler import Compiler
-from pipelines.programs.program import Program
-from pipelines.running.attempts import START
+from pipelines.handlers.views import readable_source
+from pipelines.programs import Compiler, Program
+from pipelines.running.children import START
 from pipelines.running.suspending import Suspensions
 from pipelines.storing.history import CallMade, Execution, ExecutionDetail, Executions
 from pipelines.storing.namespaces import Caller

@@ -14,18 +14,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.cursor import BEGINNING, Cursor
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.model import TurnEnd
-from pallas_calls.observer import Observer
+from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
+from pallas_calls.model import Observer, TurnEnd
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted, TurnAsked
 from pipelines.handlers.list_executions import ListExecutions
-from pipelines.http.answers import Refused, answer, picture
-from pipelines.http.engine_types import engine_types_of
-from pipelines.http.hashes import bare
+from pipelines.http.answers import Refused, answer, bare, engine_types_of, picture
 from pipelines.http.requests import body_of, caller_of, natural, part_of, received_of
 from pipelines.http.runs import execution_told
 from pipelines.http.turns import Ended, Turns

@@ -1,21 +1,30 @@
-"""`/modules`, `/namespaces` and `/signatures`: what programs can call."""
+"""`/modules`, `/namespaces` and `/signatures`: what programs can call; `/compile` and others, which check programs."""
 
+import math
+import time
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import quote
 
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import PIPELINES_TEAM, PUBLISHED
+from pallas_contracts.pipelines import LONGEST_SOURCE
+from pallas_cst.faults import Faulty
 from pallas_cst.functions import Function
 from pallas_cst.signatures import signature_json
-from pipelines.handlers.list_modules import ListModules
-from pipelines.http.answers import Refused, answer
-from pipelines.http.engine_types import engine_outputs, engine_types
-from pipelines.http.requests import caller_of, part_of
+from pallas_runtime.probes import Probes
+from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.views import ListModules, ViewPipelines, validate
+from pipelines.http.answers import Refused, answer, bare, engine_outputs, engine_types
+from pipelines.http.requests import body_of, caller_of, part_of
 from pipelines.modules.catalogue import Modules
+from pipelines.programs import Compiler, errors_of
 from pipelines.storing.scopes import Scope
 
 
@@ -100,3 +109,99 @@ def module_info(modules: Modules, document: JsonObject) -> JsonObject:
 
 def _functions(modules: Modules) -> list[Function]:
     return [function for _, function in sorted(modules.functions.by_qualified.items())]
+
+
+UNNAMED = "unnamed"
+"""The engine's name of a program without one."""
+
+type SourceText = Annotated[str, Field(max_length=LONGEST_SOURCE)]
+
+
+class _Source(BaseModel):
+    source: SourceText
+
+
+class _Compile(_Source):
+    name: str | None = None
+    dag_name: Annotated[str | None, Field(alias="dagName")] = None
+
+
+class _Diff(BaseModel):
+    left: SourceText
+    right: SourceText
+
+
+@dataclass(frozen=True)
+class ProgramRoutes:
+    """The routes."""
+
+    compiler: Compiler
+    pipelines: KeepPipelines
+    views: ViewPipelines
+
+    def routes(self) -> list[Route]:
+        """The routes by path."""
+        return [
+            Route("/validate", self._validate, methods=["POST"]),
+            Route("/compile", self._compile, methods=["POST"]),
+            Route("/diff", self._diff, methods=["POST"]),
+        ]
+
+    async def _validate(self, request: Request) -> Response:
+        """All faults of a program; with `?syntax=only` those of its syntax."""
+        caller, asked = caller_of(request), await body_of(request, _Source)
+        caller.check(Scope.READ)
+        only = request.query_params.get("syntax") == "only"
+        return answer(await validate(self.compiler, asked.source, caller.principal, syntax_only=only))
+
+    async def _compile(self, request: Request) -> Response:
+        caller, asked = caller_of(request), await body_of(request, _Compile)
+        name = asked.name if asked.name is not None else asked.dag_name
+        found = await self.pipelines.compile(caller, asked.source, name)
+        if not found["success"]:
+            return _faults(found["errors"], "errors")
+        named: JsonObject = {"dagName": name or UNNAMED, "name": name, "errors": []}
+        return answer(bare(found) | named)
+
+    async def _diff(self, request: Request) -> Response:
+        asked = await body_of(request, _Diff)
+        return answer(bare(await self.views.diff(caller_of(request), asked.left, asked.right)))
+
+
+def faults_answer(source: str, faulty: Faulty) -> Response:
+    """The answer about a program with faults that was to be run."""
+    return _faults(errors_of(source, faulty), "compilationErrors")
+
+
+def _faults(found: list[JsonObject], field: str) -> Response:
+    """The texts of faults in `field`, and `diagnostics` with their places."""
+    texts = [each["message"] for each in found]
+    return answer({"success": False, field: texts, "diagnostics": found}, 400)
+
+
+def public_answer(path: str, probes: Probes) -> Response | None:
+    """The answer to a GET of a public path; None if there is no such path.
+
+    `/metrics` as Prometheus reads it is answered by the process, where the `Accept` header asks for text.
+    """
+    match path:
+        case "/health":
+            return answer({"status": "draining"}, 503) if probes.draining else answer({"status": "ok"})
+        case "/health/live":
+            return answer({"status": "alive"})
+        case "/health/ready":
+            return answer({"status": "not_ready"}, 503) if probes.missing() else answer({"status": "ready"})
+        case "/metrics":
+            return answer({"timestamp": round(time.time() * 1000), "metrics": metrics_document(probes.metrics)})
+        case _:
+            return None
+
+
+def metrics_document(registry: CollectorRegistry) -> JsonObject:
+    """The metrics as JSON, by the names of their series."""
+    found: JsonObject = {}
+    for metric in registry.collect():
+        for sample in metric.samples:
+            value = sample.value if math.isfinite(sample.value) else None
+            found.setdefault(sample.name, []).append({"labels": sample.labels, "value": value})
+    return found

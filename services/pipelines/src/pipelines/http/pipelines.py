@@ -10,13 +10,9 @@ from starlette.routing import Route
 
 from pallas_contracts.agents import JsonObject
 from pipelines.handlers.keep_pipelines import KeepPipelines, versions_of
-from pipelines.handlers.list_modules import ListModules
-from pipelines.handlers.view_pipelines import ViewPipelines
-from pipelines.http.answers import Refused, answer, picture
-from pipelines.http.engine_types import engine_types_of
-from pipelines.http.hashes import bare
-from pipelines.http.modules import module_info
-from pipelines.http.programs import SourceText
+from pipelines.handlers.views import ListModules, ViewPipelines
+from pipelines.http.answers import Refused, answer, bare, engine_types_of, picture
+from pipelines.http.modules import SourceText, module_info
 from pipelines.http.requests import body_of, caller_of, natural, part_of
 from pipelines.modules.catalogue import Modules
 from pipelines.storing.scopes import Scope

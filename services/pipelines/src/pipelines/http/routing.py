@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
+from prometheus_client import Counter
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,19 +23,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
-from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.http.bodies import TooLarge, read_body
-from pallas_runtime.http.hosts import AcceptedHosts
-from pallas_runtime.http.under_way import UnderWay
+from pallas_runtime.front import of_caller
+from pallas_runtime.http.bearers import Bearers
+from pallas_runtime.http.bodies import TooLarge, UnderWay, read_body
+from pallas_runtime.http.guard import AcceptedHosts, accepted_hosts
 from pallas_runtime.logs import log_context
 from pallas_runtime.probes import Probes
 from pallas_runtime.telemetry import tracer
+from pipelines.agent.tools import Handlers
 from pipelines.http.answers import Refused, refusal, refused
-from pipelines.http.health import public_answer
-from pipelines.http.identity import Identities
-from pipelines.http.rates import Rates
-from pipelines.http.requests import NO_MARKS, Marks, Received, put_received, read_marks, received_of
+from pipelines.http.executions import ExecutionRoutes
+from pipelines.http.modules import ModuleRoutes, ProgramRoutes, public_answer
+from pipelines.http.pipelines import PipelineRoutes
+from pipelines.http.requests import NO_MARKS, Identities, Marks, Rates, Received, put_received, read_marks, received_of
+from pipelines.http.runs import RunRoutes
+from pipelines.http.turns import Turns
 from pipelines.metrics import RequestMetrics
+from pipelines.running.suspending import Suspensions
+from pipelines.settings import PipelinesSettings
+from pipelines.storing.scopes import Scopes
 
 log = logging.getLogger(__name__)
 
@@ -240,3 +247,34 @@ async def _cut_off(request: _Request, receive: Receive) -> None:
         return
     stopped = Refused(503, "ShuttingDown", "The service stopped before the answer was there.", retry_after=1)
     await refusal(stopped, request.marks.request_id)(request.scope, receive, request.sending)
+
+
+def make_http(
+    settings: PipelinesSettings,
+    probes: Probes,
+    requests: Counter,
+    scopes: Scopes,
+    bearers: Bearers,
+    handlers: Handlers,
+    suspensions: Suspensions,
+    turns: Turns,
+) -> PipelinesHttp:
+    """The application with all routes."""
+    probes.json_metrics = True
+    pipelines, views = handlers.pipelines, handlers.views
+    executions = ExecutionRoutes(turns, suspensions, handlers.executions)
+    return PipelinesHttp(
+        [
+            *ProgramRoutes(handlers.compiler, pipelines, views).routes(),
+            *RunRoutes(handlers.compiler, pipelines.store, turns).routes(),
+            *ModuleRoutes(handlers.modules).routes(),
+            *PipelineRoutes(handlers.modules, pipelines, views).routes(),
+            *executions.routes(),
+        ],
+        Identities(scopes, bearers),
+        Rates(settings.pipeline_rate, settings.pipeline_burst),
+        accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins),
+        probes,
+        RequestMetrics(requests, turns.key.conversation),
+        executions.streams,
+    )

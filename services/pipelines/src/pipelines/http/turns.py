@@ -13,8 +13,7 @@ from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.lookup import find_waiting
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.keyed.call_once import call_once
-from pallas_calls.model import Call, Refusal, TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Call, Observer, Refusal, TurnEnd
 from pallas_calls.service import Calls
 from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, JsonObject
@@ -32,7 +31,7 @@ from pallas_contracts.turns import (
     TurnRequested,
     turn_error,
 )
-from pallas_runtime.http.connected import disconnected, while_connected
+from pallas_runtime.http.bodies import disconnected, while_connected
 from pallas_runtime.telemetry import of_turn
 from pipelines.http.answers import Refused, encoded, refusal
 from pipelines.http.requests import EXECUTION_ID, Received

@@ -14,8 +14,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
 from pallas_cst.stdlib import STANDARD, STANDARD_FUNCTIONS
-from pipelines.modules.module import Module, modules_of, standard_document
-from pipelines.modules.names import language_names
+from pipelines.modules.module import Module, language_names, modules_of, standard_document
 
 _MOST_VIEWS = 256
 """Sets of agents for which the modules are kept."""

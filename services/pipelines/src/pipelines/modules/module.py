@@ -1,17 +1,19 @@
 """A module: a function of the language, and for a tool of an agent what it takes to call it."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pallas_calls.arguments import ToolSchemas
 from pallas_calls.model import Refusal
+from pallas_calls.submit_turn import ToolSchemas
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.data_agents import WRAPPED
 from pallas_cst import types as t
 from pallas_cst.functions import Function
 from pallas_cst.json_schema import Room, parameters_of, type_of
 from pallas_cst.stdlib import StandardFunction
-from pipelines.modules.names import language_names
+from pallas_cst.types import RESERVED
 
 SUPPORTED_OPTIONS = (
     "retry",
@@ -130,3 +132,26 @@ def _output(kind: t.Type) -> JsonObject:
     if isinstance(kind, t.Record):
         return {"type": "record", "fields": {name: str(field) for name, field in kind.fields.items()}}
     return {"type": str(kind)}
+
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+_FIRST = re.compile(r"[A-Za-z_]")
+
+
+def language_names(originals: Iterable[str]) -> dict[str, str]:
+    """The name in the language of each original name."""
+    found: dict[str, str] = {}
+    taken, last = set[str](), Counter[str]()
+    for original in sorted(originals):
+        name = first = _identifier(original)
+        while name in taken:
+            last[first] = max(2, last[first] + 1)
+            name = f"{first}_{last[first]}"
+        taken.add(name)
+        found[original] = name
+    return found
+
+
+def _identifier(original: str) -> str:
+    name = _NOT_ALLOWED.sub("_", original)
+    return f"_{name}" if name in RESERVED or not _FIRST.match(name) else name

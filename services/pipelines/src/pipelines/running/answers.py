@@ -1,7 +1,8 @@
 """What a call inside a program answered, and how the journal has it."""
 
+import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from pallas_contracts.turns import (
     effect_unknown,
     turn_error,
 )
+from pallas_cst.types import Type
+from pallas_cst.values import size_of
+from pallas_cst.work import LARGE
 from pipelines.modules.module import Module
 
 _LONGEST_MESSAGE = 2000
@@ -98,3 +102,16 @@ def _text(content: Iterable[JsonObject]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} …"
+
+
+_LARGE_TYPE = 500
+"""Parts of types with which work may take long, whatever the value is."""
+
+MOST_BYTES = 64 * 2**20
+"""Bytes of the outputs of an execution, of the arguments of a call, and of all results of a batch (estimated)."""
+
+
+async def worked_on[R](value: Any, function: Callable[[], R], *kinds: Type) -> R:
+    """The result of work on a value with types; with a large value or type in a thread."""
+    small = size_of(value, LARGE) < LARGE and sum(kind.size for kind in kinds) < _LARGE_TYPE
+    return function() if small else await asyncio.to_thread(function)

@@ -1,26 +1,36 @@
 """Runs a checked program: its functions here, its tools as turns."""
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read, read_all
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.cancel_turn import cancel_turn
 from pallas_calls.service import Calls
+from pallas_calls.worker_liveness import SILENCE, WorkerLiveness, last_claims
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.catalog import PIPELINES_TEAM, TURN_EVENT, TURN_LOG, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.errors import PallasError
+from pallas_contracts.ids import child_id
+from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted, TurnEvents, TurnRequested
 from pallas_cst.evaluate import RunFailed, evaluate
 from pallas_cst.faults import Lines
 from pallas_cst.types import Type
 from pallas_cst.values import Unfit, Value, size_of, to_json
 from pallas_cst.work import Memory
 from pipelines.modules.catalogue import Catalogue
-from pipelines.programs.program import Program
-from pipelines.running.attempts import Attempt
+from pipelines.programs import Program
+from pipelines.running.answers import MOST_BYTES, worked_on
 from pipelines.running.cache import Cache
-from pipelines.running.children import Children
-from pipelines.running.large import MOST_BYTES, worked_on
-from pipelines.running.nodes import NodeFailed, Nodes
-from pipelines.running.pacing import Pacing, PrioritySlots
+from pipelines.running.children import Attempt, Children
+from pipelines.running.nodes import NodeFailed, Nodes, Pacing, PrioritySlots
 from pipelines.storing.namespaces import owner_of
 
 
@@ -98,3 +108,48 @@ def _written(outputs: Mapping[str, Value], kinds: Mapping[str, Type]) -> JsonObj
 
 def _milliseconds(began: float) -> float:
     return round((time.perf_counter() - began) * 1000, 3)
+
+
+_MOST = 500
+"""Executions that are looked at; the broker redelivers the others later."""
+
+
+async def give_back_lost(bus: Bus, liveness: WorkerLiveness) -> None:
+    """Watch for a moment who has the executions that are in the queue.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    subject = TURN_REQUESTED.template.filter(team=PIPELINES_TEAM)
+    refs = list[TurnRef]()
+    async for record in read(bus, TURN_QUEUE.name, subject):
+        with suppress(ValidationError):  # whoever takes it will say so
+            refs.append(TurnRef.of(TurnRequested.model_validate_json(record.data)))
+    claims = await last_claims(bus, refs[:_MOST])
+    with ExitStack() as stack:
+        for turn_id, claim in claims.items():
+            stack.enter_context(liveness.holding(turn_id))(claim)
+        await asyncio.sleep(2 * SILENCE)
+
+
+async def cancel_children(bus: Bus, ref: TurnRef) -> None:
+    """Cancel every child whose start is in the log and whose end is not.
+
+    A start is stored before its child is submitted, and nothing can be stored behind a cancel. So none is missed.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    open_calls: dict[str, TurnRef] = {}
+    for record in await read_all(bus, TURN_LOG.name, ref.on(TURN_EVENT.template)):
+        for event in TurnEvents.model_validate_json(record.data).events:
+            match event:
+                case ToolStarted(call=call, server=server, leaf=False):
+                    team, _, agent = server.partition("/")
+                    open_calls[call] = TurnRef(team, agent, child_id(ref.turn_id, call))
+                case ToolCompleted(call=call) | ToolFailed(call=call):
+                    open_calls.pop(call, None)
+                case _:
+                    pass
+    reason = "the pipeline that called it has ended"
+    await asyncio.gather(*(cancel_turn(bus, child, reason) for child in open_calls.values()))

@@ -20,8 +20,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import MOST_VERSIONS, PipelineImage, PipelineVersion, Publication, StoredPipeline
 from pallas_contracts.turns import Principal
 from pallas_executor.publish_definitions import revision_of
-from pipelines.storing.entries import Change, Entries, expired, image_owner
-from pipelines.storing.images import Images
+from pipelines.storing.entries import Change, Entries, Images, expired, image_owner
 from pipelines.storing.namespaces import SHARED, Caller, FullName, Namespaces, hash_of, not_found, read_name
 from pipelines.storing.publishing import by_tool, check_published, check_tool_name, published_definition
 from pipelines.storing.scopes import Scope

@@ -32,7 +32,7 @@ from pallas_lookups.cache import Invalidation, LookupCache
 from pallas_outbox.outbox import Outbox
 from pallas_postgres.engine import postgres_errors
 from team_lifecycle.changes.pending import Pending, find_pending, is_any_overdue, pending_row, remove, remove_unlocked
-from team_lifecycle.lookups.look_up import Rows, look_up
+from team_lifecycle.lookups import Rows, look_up
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.model import Decision, Event, Who
 from team_lifecycle.tables import Change, RelayPosition

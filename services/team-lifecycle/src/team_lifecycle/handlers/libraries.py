@@ -10,8 +10,7 @@ from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from team_lifecycle.handlers.answers import LibraryDetail
-from team_lifecycle.handlers.roles import check_may_choose_workspace, check_owner, check_self
-from team_lifecycle.handlers.users import find_user
+from team_lifecycle.handlers.users import check_may_choose_workspace, check_owner, check_self, find_user
 from team_lifecycle.model import Decision, Event, Who, library_key, team_key, token_key
 from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
 

@@ -8,8 +8,7 @@ from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from team_lifecycle.handlers.answers import MembershipDetail
 from team_lifecycle.handlers.libraries import find_library
-from team_lifecycle.handlers.roles import check_grants, check_self, scoped_libraries
-from team_lifecycle.handlers.users import find_user
+from team_lifecycle.handlers.users import check_grants, check_self, find_user, scoped_libraries
 from team_lifecycle.model import Decision, Event, Role, Who, token_key
 from team_lifecycle.tables import Membership, OpaqueToken, TokenLibrary
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.errors import Conflict, NotFound, PallasError
 from pallas_contracts.message import utc_now
 from team_lifecycle.handlers.answers import CreatedTeam, RotatedTeam, TeamDetail, Workspaces
-from team_lifecycle.handlers.signing import Seal, team_jwt
+from team_lifecycle.handlers.keys import Seal, team_jwt
 from team_lifecycle.model import Decision, Event, team_key
 from team_lifecycle.tables import SigningKey, Team, TeamWorkspace
 

@@ -12,8 +12,7 @@ from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from pallas_contracts.opaque import new_opaque_token, token_digest
 from team_lifecycle.handlers.answers import CreatedToken, TokenDetail
-from team_lifecycle.handlers.roles import check_scopes, check_self
-from team_lifecycle.handlers.users import find_user
+from team_lifecycle.handlers.users import check_scopes, check_self, find_user
 from team_lifecycle.model import Decision, Event, Who, token_key
 from team_lifecycle.tables import OpaqueToken, TokenLibrary
 

@@ -14,18 +14,11 @@ from pallas_contracts.errors import NotFound
 from pallas_credentials.accounts import Accounts
 from pallas_postgres.engine import reading
 from pallas_runtime.front import Front
-from team_lifecycle.handlers.signing import public_jwk
-from team_lifecycle.http.errors import REFUSALS, handle_errors
-from team_lifecycle.http.front import admit
-from team_lifecycle.http.keys import keys_router
-from team_lifecycle.http.libraries import libraries_router
-from team_lifecycle.http.lists import lists_router
-from team_lifecycle.http.memberships import memberships_router
-from team_lifecycle.http.parts import Parts
-from team_lifecycle.http.senders import require_admin
-from team_lifecycle.http.teams import teams_router
-from team_lifecycle.http.tokens import tokens_router
-from team_lifecycle.http.users import users_router
+from team_lifecycle.handlers.keys import public_jwk
+from team_lifecycle.http.libraries import libraries_router, memberships_router
+from team_lifecycle.http.senders import REFUSALS, Parts, admit, handle_errors, require_admin
+from team_lifecycle.http.teams import keys_router, lists_router, teams_router
+from team_lifecycle.http.users import tokens_router, users_router
 from team_lifecycle.tables import SigningKey
 
 log = logging.getLogger(__name__)

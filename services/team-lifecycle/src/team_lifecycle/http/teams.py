@@ -1,16 +1,26 @@
 """Routes of teams (contract, section 7): `/mcp_server/api/teams/` for Daedalus, `/admin/api/teams/` for admins."""
 
 from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from pallas_postgres.engine import reading
-from team_lifecycle.handlers import teams
-from team_lifecycle.handlers.answers import CreatedTeam, RotatedTeam, TeamDetail, Workspaces
-from team_lifecycle.http.errors import REFUSALS
-from team_lifecycle.http.fields import NewName, NewTeam, NewWorkspaces, TeamId
-from team_lifecycle.http.parts import Parts
-from team_lifecycle.http.senders import Sender
+from team_lifecycle.handlers import keys, teams
+from team_lifecycle.handlers.answers import (
+    AddedKey,
+    ChangeDetail,
+    CreatedTeam,
+    KeyDetail,
+    Page,
+    RotatedTeam,
+    TeamDetail,
+    Workspaces,
+)
+from team_lifecycle.handlers.listing import list_changes, list_keys, list_teams
+from team_lifecycle.handlers.users import check_admin
+from team_lifecycle.http.fields import After, Kid, Limit, NewKey, NewName, NewTeam, NewWorkspaces, TeamId, optional_uuid
+from team_lifecycle.http.senders import REFUSALS, Acting, Parts, Sender
 
 
 def teams_router(parts: Parts) -> APIRouter:
@@ -51,5 +61,69 @@ def teams_router(parts: Parts) -> APIRouter:
     async def rotate_team(team_id: TeamId, who: Sender) -> RotatedTeam:
         """Create a new JWT for a team. The old one is refused from now on."""
         return await make(who, partial(teams.rotate_team, team_id=team_id, seal=parts.seal))
+
+    return router
+
+
+def keys_router(parts: Parts) -> APIRouter:
+    """The routes of signing keys."""
+    router = APIRouter(tags=["keys"], responses=REFUSALS)
+    make = parts.changes.make
+
+    @router.get("/keys")
+    async def list_all_keys(who: Acting) -> Page[KeyDetail]:
+        """List all signing keys, the oldest first."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_keys(session)
+
+    @router.post("/keys", status_code=201)
+    async def add_key(body: NewKey, who: Acting) -> AddedKey:
+        """Create a key. Only this answer has the secret of a key for per-turn tokens."""
+        check_admin(who)
+        algorithm = body.algorithm or (parts.algorithm if body.purpose == "team" else "HS256")
+        decide = partial(keys.add_key, purpose=body.purpose, algorithm=algorithm, current=body.current, seal=parts.seal)
+        return await make(who, decide)
+
+    @router.post("/keys/reseal", status_code=204)
+    async def reseal_keys(who: Acting) -> None:
+        """Encrypt all secrets again, with the first Fernet key of the settings."""
+        check_admin(who)
+        await make(who, partial(keys.reseal_keys, seal=parts.seal))
+
+    @router.post("/keys/{kid}/current")
+    async def make_current(kid: Kid, who: Acting) -> KeyDetail:
+        """Make this the key that signs team JWTs."""
+        check_admin(who)
+        return await make(who, partial(keys.make_current, kid=kid))
+
+    @router.post("/keys/{kid}/retire")
+    async def retire_key(kid: Kid, who: Acting) -> KeyDetail:
+        """Retire a key. All JWTs signed with it become invalid. This cannot be undone."""
+        check_admin(who)
+        return await make(who, partial(keys.retire_key, kid=kid))
+
+    return router
+
+
+def lists_router(parts: Parts) -> APIRouter:
+    """The routes of the list of teams and of the audit log."""
+    router = APIRouter(responses=REFUSALS)
+
+    @router.get("/teams/", tags=["teams"])
+    async def list_all_teams(who: Acting, after: After = "", limit: Limit = 100) -> Page[TeamDetail]:
+        """List teams by id."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_teams(session, optional_uuid(after), limit)
+
+    @router.get("/changes", tags=["changes"])
+    async def list_all_changes(
+        who: Acting, after: Annotated[int, Query(ge=0, lt=2**63)] = 0, limit: Limit = 100
+    ) -> Page[ChangeDetail]:
+        """List changes by number: the audit log."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_changes(session, after, limit)
 
     return router

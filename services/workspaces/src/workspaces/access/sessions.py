@@ -17,8 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_postgres.engine import fetch, postgres_errors, reading
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch, postgres_errors, reading
 from workspaces.live.hub import Hub
 from workspaces.tables import LoginLink, Session
 

@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
-from pallas_postgres.engine import fetch
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch
 from workspaces.mnemosyne.vault import Vault
 from workspaces.origins import is_own, reached
 from workspaces.registries.urls import told_apart

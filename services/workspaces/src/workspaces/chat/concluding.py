@@ -23,8 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import NotFound
 from pallas_mcp_calls.model import Question
-from pallas_postgres.engine import fetch, writing
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch, writing
 from workspaces.answers import ImageView
 from workspaces.chat.images import Picture
 from workspaces.chat.locking import change_reply, changing, is_answering, lock_conversation, telling

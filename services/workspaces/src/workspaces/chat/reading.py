@@ -7,8 +7,7 @@ from sqlalchemy import Row, and_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_postgres.engine import fetch, reading
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch, reading
 from workspaces.answers import ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
 from workspaces.chat.views import conversation_topic, conversation_view, message_view

@@ -13,8 +13,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.engine import fetch, writing
-from pallas_postgres.prepared import Prepared, Rows
+from pallas_postgres.engine import Prepared, Rows, fetch, writing
 from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
 from workspaces.chat.conversations import make_conversation

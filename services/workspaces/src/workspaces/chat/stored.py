@@ -25,8 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_postgres.engine import fetch
-from pallas_postgres.prepared import Prepared
+from pallas_postgres.engine import Prepared, fetch
 from workspaces.answers import SettingsView
 from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim, NewMessage

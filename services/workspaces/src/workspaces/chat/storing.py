@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, func, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from pallas_contracts.errors import Conflict
-from pallas_postgres.prepared import Prepared, Rows
+from pallas_postgres.engine import Prepared, Rows
 from workspaces.answers import MessageView
 from workspaces.chat.choosing import ATTACHED, Chosen
 from workspaces.chat.conversations import title_of

@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from pallas_credentials.accounts import basic_of
 from pallas_runtime.front import Admitted, Limit
-from pallas_runtime.http.peers import name_caller
+from pallas_runtime.http.guard import name_caller
 from pallas_runtime.http.problems import problem
 from workspaces.access.login import Logins
 from workspaces.access.sessions import LoggedIn

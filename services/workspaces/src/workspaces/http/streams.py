@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pallas_runtime.http.connected import while_connected
+from pallas_runtime.http.bodies import while_connected
 from workspaces.access.sessions import LoggedIn, Sessions
 from workspaces.live.hub import Hub
 

@@ -1,19 +1,30 @@
 """Follows all messages of the streams as they are stored. What was missed while disconnected is read afterwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from nats.aio.msg import Msg
+from pydantic import ValidationError
 
-from pallas_bus.history.recorded import Recorded, streams_of
+from pallas_bus.history.replays import Recorded, streams_of
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_bus.transport.reads import Record, read, record_of
-from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.transport.streams import live_subject
+from pallas_bus.transport.streams import LIVE_PREFIX, live_subject
+from pallas_contracts.catalog import (
+    TURN_CLAIM,
+    TURN_CONTENT,
+    TURN_EVENT,
+    TURN_OUTCOME,
+    TURN_QUEUE,
+    TURN_REQUESTED,
+)
 from pallas_contracts.errors import Unavailable
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 
 
 @dataclass
@@ -115,3 +126,63 @@ async def tail_streams(
                     raise
                 del tails[tail.stream]
         yield queue
+
+
+log = logging.getLogger(__name__)
+
+type Entry = TurnRequested | TurnClaim | TurnEvents | TurnOutcome
+
+_MESSAGES: dict[str, type[Entry]] = {
+    TURN_REQUESTED.name: TurnRequested,
+    TURN_CLAIM.name: TurnClaim,
+    TURN_EVENT.name: TurnEvents,
+    TURN_CONTENT.name: TurnEvents,
+    TURN_OUTCOME.name: TurnOutcome,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One message of a turn: its position in its stream, the name of its contract, and the decoded message."""
+
+    position: int
+    contract: str
+    entry: Entry
+
+
+def entry_of(message: Recorded) -> LogEntry | None:
+    """Decode a stored message; None if it is no message of a turn or cannot be decoded."""
+    contract = ".".join(message.record.subject.split(".")[2:4])
+    try:
+        return LogEntry(message.record.seq, contract, _MESSAGES[contract].model_validate_json(message.record.data))
+    except (KeyError, ValidationError):
+        log.warning("unreadable turn message", extra={"subject": message.record.subject})
+        return None
+
+
+@asynccontextmanager
+async def watch_turns(
+    bus: Bus, on_record: Callable[[Record], None], on_lost: Callable[[], None]
+) -> AsyncGenerator[None]:
+    """Call `on_record` for every request, claim (or cancel) and outcome inside the block.
+
+    `on_lost` is called when the connection was lost and is back: messages may be missing.
+
+    Raises:
+        Unavailable: the connection is closed.
+    """
+
+    def arrived(message: Msg) -> None:
+        on_record(record_of(message))
+
+    async def reconnected() -> None:
+        on_lost()
+
+    async with AsyncExitStack() as stack:
+        for contract in (TURN_REQUESTED, TURN_CLAIM, TURN_OUTCOME):
+            prefix = TURN_QUEUE.live if contract is TURN_REQUESTED else LIVE_PREFIX
+            subscription = await bus.listen(live_subject(contract.template.filter(), prefix or LIVE_PREFIX), arrived)
+            stack.push_async_callback(bus.unsubscribe, subscription)
+        stack.callback(bus.on_reconnect(reconnected))
+        await bus.flush()
+        yield

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any, Literal
 
+from pallas_bus.history.contents import claim_text, text_of, time_of, tokens_text
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_bus.history.wording import claim_text, text_of, time_of, tokens_text
 from pallas_contracts.costs import Cost
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (

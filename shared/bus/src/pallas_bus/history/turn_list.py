@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 
+from pallas_bus.history.spending import windows
 from pallas_bus.history.turns import State, TurnHistory, fold
-from pallas_bus.history.windows import windows
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read, read_last
 from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 
+from pallas_bus.history.spending import time_at, windows
 from pallas_bus.history.turn_list import TurnFilter, complete
 from pallas_bus.history.turns import TurnHistory, fold
-from pallas_bus.history.windows import time_at, windows
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 

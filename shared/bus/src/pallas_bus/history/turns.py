@@ -12,8 +12,8 @@ from typing import Literal, get_args
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import trace_of
 from pallas_bus.transport.reads import Record, read, read_last, read_newest
-from pallas_bus.transport.traces import trace_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.backups import TurnDecided
 from pallas_contracts.catalog import (

@@ -24,15 +24,15 @@ from nats.errors import NoRespondersError
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.client import BusClient
 from pallas_bus.transport.errors import (
+    Rarely,
     Stored,
     api_error,
     not_connected,
+    poll_now,
+    retry_while_unavailable,
     stored,
     translated,
 )
-from pallas_bus.transport.polling import poll_now
-from pallas_bus.transport.rarely import Rarely
-from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)

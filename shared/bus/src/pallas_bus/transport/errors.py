@@ -1,10 +1,15 @@
 """Answers of the broker as our types: where a message was stored, or the `PallasError` of its error."""
 
+import asyncio
+import logging
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from socket import gaierror
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nats.aio.msg import Msg
 from nats.errors import MaxPayloadError
@@ -99,3 +104,126 @@ def not_connected(servers: Sequence[str], service: str, error: Exception) -> Una
 def _without_credentials(server: str) -> str:
     scheme, mark, rest = server.rpartition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+log = logging.getLogger(__name__)
+
+RETRYING = "the broker is unavailable; retrying"
+
+
+async def retry_while_unavailable[T](
+    attempt: Callable[[], Awaitable[T]],
+    what: str,
+    *,
+    deadline: float | None = 60.0,
+    pause: float = 0.5,
+    unless: str | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> T:
+    """Return what `attempt()` returns; call it again, `pause` seconds later, whenever it raises `Unavailable`.
+
+    `deadline` is in seconds from now; None retries for ever. An error with the code `unless` is not retried. The first
+    failure is logged as `RETRYING`, with `what` was attempted and `facts`.
+
+    Raises:
+        Unavailable: the last attempt failed after the deadline, with the code `unless`, or while this task was being
+            cancelled.
+    """
+    clock = asyncio.get_running_loop().time
+    until, logged = None if deadline is None else clock() + deadline, False
+    while True:
+        try:
+            return await attempt()
+        except Unavailable as error:
+            if error.code == unless or is_cancelled() or (until is not None and clock() > until):
+                raise
+            if not logged:
+                logged = True
+                log.log(_level(error), RETRYING, extra={**(facts or {}), "attempted": what, "reason": error.message})
+        await asyncio.sleep(pause)
+
+
+def is_cancelled() -> bool:
+    """Whether the current task is being cancelled. An error of its clean-up takes the place of the cancellation."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _level(error: Unavailable) -> int:
+    """A stream that does not exist yet is normal while a platform starts."""
+    return logging.INFO if error.code == "no_stream" else logging.WARNING
+
+
+EVERY = 60.0
+"""Seconds between two lines with the same text."""
+
+
+@dataclass
+class Rarely:
+    """What was logged last, by text: when, and how many were left out since."""
+
+    _logged: dict[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
+
+    def warn(self, log: logging.Logger, text: str, **facts: object) -> None:
+        """Log a warning with its facts, unless the same text was logged less than a minute ago."""
+        now = time.monotonic()
+        at, left_out = self._logged.get(text, (-math.inf, 0))
+        if now - at < EVERY:
+            self._logged[text] = at, left_out + 1
+            return
+        self._logged[text] = now, 0
+        log.warning(text, extra=facts | ({"left_out": left_out} if left_out else {}))
+
+
+async def for_each[I, R](items: Iterable[I], do: Callable[[I], Awaitable[R]], *, at_once: int) -> list[R]:
+    """Call `do` with every item, at most `at_once` at a time. The results are in the order of the items."""
+    limit = asyncio.Semaphore(at_once)
+
+    async def one(item: I) -> R:
+        async with limit:
+            return await do(item)
+
+    return await asyncio.gather(*map(one, items))
+
+
+if TYPE_CHECKING:
+    from pallas_bus.transport.connection import Bus
+
+
+POLL_SECONDS = 5.0
+"""Seconds between two polls: when the notification of a turn's end is lost, its caller waits that much longer."""
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+
+type Poll = Callable[[], Awaitable[None]]
+
+
+async def poll_now(poll: Poll) -> None:
+    """Poll once; retry until that succeeds."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await retry_while_unavailable(poll, "poll for missed messages", deadline=None)
+        except Exception:
+            if is_cancelled():
+                raise
+            log.exception("polling for missed messages failed")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def keep_polling(poll: Poll, every: float = POLL_SECONDS) -> None:
+    """Poll every `every` seconds, for ever."""
+    while True:
+        await asyncio.sleep(every)
+        await poll_now(poll)
+
+
+@asynccontextmanager
+async def polling(bus: "Bus", poll: Poll, every: float = POLL_SECONDS) -> AsyncGenerator[None]:
+    """Keep polling inside the block."""
+    task = bus.spawn(keep_polling(poll, every))
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_bus.transport.reads import BATCH, Record, read
-from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.streams import live_subject
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable

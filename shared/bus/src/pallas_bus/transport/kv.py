@@ -16,8 +16,8 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import keep_polling, poll_now, polling
 from pallas_bus.transport.headers import EXPECTED, time_to_live
-from pallas_bus.transport.polling import keep_polling, poll_now, polling
 from pallas_bus.transport.reads import Record, read, read_last, read_newest
 from pallas_bus.transport.streams import bucket_subject, live_subject, stream_name
 from pallas_contracts.contract import Bucket

@@ -17,7 +17,7 @@ from typing import Any
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import time_to_live
-from pallas_bus.transport.scoped_reads import newest_position
+from pallas_bus.transport.snapshots import newest_position
 from pallas_bus.transport.streams import NANOSECONDS, reads_scoped, stream_name
 from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_LOG, WRITE_TEST
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream

@@ -17,7 +17,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 
-from pallas_bus.transport import scoped_reads
+from pallas_bus.transport import snapshots
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import reads_scoped
 from pallas_contracts.errors import Unavailable
@@ -59,7 +59,7 @@ async def read(
         Unavailable: there is no such stream (`no_stream`), or no answer within `timeout` seconds.
     """
     if reads_scoped(bus.service, stream):
-        async for message in scoped_reads.read(
+        async for message in snapshots.read(
             bus, stream, subject, after=after, since=since, batch=batch, timeout=timeout
         ):
             yield _delivered(message)
@@ -83,7 +83,7 @@ async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0)
         Unavailable: the broker did not answer within `timeout` seconds.
     """
     if reads_scoped(bus.service, stream):
-        found = [await scoped_reads.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
+        found = [await snapshots.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
         return [_delivered(message) for messages in found for message in messages]
     last: list[Record] = []
     for some in batched(subjects, MOST_LAST, strict=False):
@@ -99,7 +99,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
         Unavailable: the broker did not answer.
     """
     if reads_scoped(bus.service, stream):
-        message = await scoped_reads.read_newest(bus, stream, subject)
+        message = await snapshots.read_newest(bus, stream, subject)
         return _delivered(message) if message is not None else None
     return await _read_one(bus, stream, {"last_by_subj": subject})
 
@@ -111,7 +111,7 @@ async def newest_position(bus: Bus, stream: str, subject: str) -> int:
         Unavailable: the broker did not answer.
     """
     if reads_scoped(bus.service, stream):
-        return await scoped_reads.newest_position(bus, subject)
+        return await snapshots.newest_position(bus, subject)
     newest = await read_newest(bus, stream, subject)
     return newest.seq if newest is not None else 0
 
@@ -125,7 +125,7 @@ async def read_all(bus: Bus, stream: str, subject: str, *, after: int = 0) -> li
         Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
     """
     if reads_scoped(bus.service, stream):
-        return [_delivered(message) for message in await scoped_reads.read_all(bus, stream, subject, after=after)]
+        return [_delivered(message) for message in await snapshots.read_all(bus, stream, subject, after=after)]
     newest = await read_newest(bus, stream, subject)
     if newest is None or newest.seq <= after:
         return []

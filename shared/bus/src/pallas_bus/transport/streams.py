@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.errors import retry_while_unavailable
 from pallas_contracts.catalog import BUCKETS, PER_TEAM
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError, Unavailable

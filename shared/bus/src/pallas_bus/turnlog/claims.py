@@ -4,21 +4,24 @@ A claim names the position of the claim that it supersedes. The broker refuses i
 A cancel is written behind any claim, and no claim may follow a cancel.
 """
 
+import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.headers import EXPECTED
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.headers import EXPECTED, trace_headers
 from pallas_bus.transport.reads import newest_position, read_last, read_newest
 from pallas_bus.transport.streams import live_subject
-from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.agents import WorkerAlive
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, WORKER, WORKER_ALIVE
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
@@ -154,6 +157,64 @@ async def watch_claims(
             on_claim(claim, int((message.headers or {})["Nats-Sequence"]))
 
     subscription = await bus.listen(live_subject(wanted), arrived)
+    try:
+        yield
+    finally:
+        await bus.unsubscribe(subscription)
+
+
+HEARTBEAT_SECONDS = 0.25
+"""Seconds between two heartbeats."""
+
+
+@asynccontextmanager
+async def send_heartbeats(access: Access | str, worker: str, *, service: str = WORKER) -> AsyncGenerator[asyncio.Event]:
+    """Send heartbeats of `worker`, a replica of `service`, inside the block.
+
+    Yields an event that is set when an error has ended them.
+    """
+    stop, lost, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    sending = runner.get_loop()
+
+    def run() -> None:
+        try:
+            with runner:
+                runner.run(_send_until(stop, access, worker, service))
+        except Exception:
+            log.exception("sending heartbeats failed")
+            loop.call_soon_threadsafe(lost.set)
+
+    thread = threading.Thread(target=run, name="heartbeats", daemon=True)
+    thread.start()
+    try:
+        yield lost
+    finally:
+        with suppress(RuntimeError):  # it has ended
+            sending.call_soon_threadsafe(stop.set)
+        await asyncio.to_thread(thread.join, 2 * HEARTBEAT_SECONDS)
+
+
+async def _send_until(stop: asyncio.Event, access: Access | str, worker: str, service: str) -> None:
+    subject = WORKER_ALIVE.template.subject(worker=worker)
+    heartbeat = WorkerAlive(worker=worker).model_dump_json().encode()
+    while not stop.is_set():
+        async with connect_when_possible(access, service, instance=f"{worker}-heartbeats") as bus:
+            while not stop.is_set() and not bus.closed.is_set():
+                with suppress(Unavailable):
+                    await bus.send(subject, heartbeat)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
+
+
+@asynccontextmanager
+async def watch_heartbeats(bus: Bus, on_heartbeat: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Call `on_heartbeat(worker)` for every heartbeat of every worker, inside the block."""
+
+    def arrived(message: Msg) -> None:
+        on_heartbeat(message.subject.rpartition(".")[2])
+
+    subscription = await bus.listen(WORKER_ALIVE.template.filter(), arrived)
     try:
         yield
     finally:

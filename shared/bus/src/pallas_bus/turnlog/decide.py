@@ -7,9 +7,9 @@ cancelled or done gets its outcome before it leaves its queue, as every turn doe
 from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.traces import trace_headers
+from pallas_bus.transport.headers import trace_headers
 from pallas_bus.turnlog.claims import ClaimState, claim, claim_state, request_cancel
-from pallas_bus.turnlog.content.objects import drop
+from pallas_bus.turnlog.content import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.backups import TurnDecided

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
-from pallas_bus.turnlog.cursor import BEGINNING, Cursor
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,

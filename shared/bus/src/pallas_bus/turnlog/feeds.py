@@ -16,13 +16,11 @@ from nats.aio.subscription import Subscription
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.polling import polling
+from pallas_bus.transport.errors import polling, retry_while_unavailable
 from pallas_bus.transport.reads import read, read_last
-from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.streams import live_subject
-from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.feed import TurnFeed
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.turns import TurnEvent
 

@@ -22,8 +22,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import keep_polling
 from pallas_bus.transport.headers import PULL_ENDED
-from pallas_bus.transport.polling import keep_polling
 from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.turnlog.queue import Delivery, consumer_name
 from pallas_contracts.catalog import TURN_QUEUE

@@ -1,6 +1,7 @@
 """The identity of a turn: the ids that its subjects in the log are made of."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pallas_contracts.contract import Template
 from pallas_contracts.turns import TurnRequested
@@ -32,3 +33,14 @@ class TurnRef:
     def everything(self) -> str:
         """The subject filter that matches all messages of the turn in the log."""
         return f"pallas.v1.turn.*.{self.team}.{self.agent}.{self.turn_id}"
+
+
+class Cursor(NamedTuple):
+    """How far a turn has been read: an attempt and the number of an event in it; 0 means before the first."""
+
+    attempt: int = 0
+    event: int = 0
+
+
+BEGINNING = Cursor()
+"""Nothing has been read."""

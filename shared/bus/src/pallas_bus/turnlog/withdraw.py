@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import claim_state
-from pallas_bus.turnlog.content.objects import drop
+from pallas_bus.turnlog.content import drop
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE

@@ -17,15 +17,12 @@ from functools import partial
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import Stored
-from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live
+from pallas_bus.transport.errors import Stored, retry_while_unavailable
+from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live, trace_headers
 from pallas_bus.transport.reads import read
-from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.batches import Batch, batches
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import heaviest, offload_entry, offload_result
-from pallas_bus.turnlog.content.objects import HEADERS
+from pallas_bus.turnlog.content import HEADERS, heaviest, offload_entry, offload_result
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable

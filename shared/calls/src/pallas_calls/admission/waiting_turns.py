@@ -17,7 +17,7 @@ from pallas_bus.transport.kv import Table
 from pallas_bus.turnlog.claims import cancel_unclaimed, request_cancel
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_calls.admission.failed_agents import failed_to_start
+from pallas_calls.admission.admit_turn import failed_to_start
 from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.errors import PallasError

@@ -7,8 +7,7 @@ import asyncio
 
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.keyed.join_turn import explain_cancel, join_turn
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.observer import Observer
+from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_calls.service import Calls
 from pallas_calls.submit_turn import Submitted, not_confirmed
 from pallas_contracts.agents import Limits

@@ -13,8 +13,8 @@ from pallas_executor.functions.agent import (
     Resource,
     Tool,
 )
-from pallas_executor.functions.answers import StepFailed
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
+from pallas_executor.functions.durable import StepFailed
 
 __all__ = [
     "CallContext",

@@ -3,16 +3,52 @@
 Functions are registered while their module is imported, in a thread without an event loop.
 """
 
+import asyncio
+import importlib
+import importlib.util
+import re
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
 from pallas_contracts.agents import JsonObject, PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import InputRequired, Result
 from pallas_executor.agent_runtime import Completed, Failed, NeedsInput
 from pallas_executor.functions.context import CallContext, ReadContext
-from pallas_executor.functions.templates import UriTemplate
+
+_VARIABLE = re.compile(r"\{(\+?)(\w+)\}")
+
+
+class UriTemplate:
+    """A URI with variables; one without any matches only itself."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.variables = tuple(name for _, name in _VARIABLE.findall(text))
+        self._pattern = re.compile(_pattern(text))
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the decoded values of the variables in `uri`, or None when it is not of this template."""
+        found = self._pattern.fullmatch(uri)
+        return {name: unquote(value) for name, value in found.groupdict().items()} if found else None
+
+
+def _pattern(text: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for variable in _VARIABLE.finditer(text):
+        parts.append(re.escape(text[end : variable.start()]))
+        parts.append(f"(?P<{variable[2]}>{'.+' if variable[1] else '[^/?#]+'})")
+        end = variable.end()
+    return "".join([*parts, re.escape(text[end:])])
+
 
 type Answer = str | Result | InputRequired | Completed | Failed | NeedsInput
 """A string is a result with one text block."""
@@ -169,3 +205,56 @@ def _add(known: dict[str, Any], name: str, what: object, kind: str) -> None:
     if name in known:
         raise Rejected(f"the {kind} {name!r} is registered twice")
     known[name] = what
+
+
+async def load_function_agent(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
+    """Import the module and return its `agent`.
+
+    The import runs in a daemon thread: a slow import delays no heartbeats and no turns, and one that never ends does
+    not keep the process from ending.
+
+    A file is imported under a unique module name, so that teams may have files of the same name, and again each time,
+    so that a changed folder brings changed code. An `__init__.py` is the package of the files beside it.
+
+    Raises:
+        Rejected: there is no module, or it has no `agent`.
+        Exception: whatever the module raises when it is imported.
+    """
+    loaded: Future[FunctionAgent] = Future()
+    loaded.set_running_or_notify_cancel()
+
+    def load() -> None:
+        try:
+            loaded.set_result(_load(team, agent, module))
+        except BaseException as error:  # noqa: BLE001 - raised again by `wrap_future`
+            wanted_end = Rejected(f"its module could not be loaded: {type(error).__name__}")
+            loaded.set_exception(error if isinstance(error, Exception) else wanted_end)
+
+    threading.Thread(target=load, name=f"import {team}.{agent}", daemon=True).start()
+    return await asyncio.wrap_future(loaded)
+
+
+def _load(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
+    if module is None:
+        raise Rejected(f"agent {agent!r} has no module")
+    loaded = _load_file(f"pallas_team_{team}_{agent}", module) if isinstance(module, Path) else _load_name(module)
+    found = getattr(loaded, "agent", None)
+    if not isinstance(found, FunctionAgent):
+        raise Rejected(f"the module of agent {agent!r} has no FunctionAgent called 'agent'")
+    return found
+
+
+def _load_name(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def _load_file(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Rejected(f"{path.name!r} is no Python file")
+    for submodule in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[submodule]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

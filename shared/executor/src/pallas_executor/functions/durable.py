@@ -5,6 +5,8 @@ attempt has to call them in the same order. One that finds another step in a pla
 """
 
 import asyncio
+import json
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -13,22 +15,13 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from pallas_bus.transport.retry import is_cancelled
+from pallas_bus.transport.errors import is_cancelled
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
-from pallas_executor.agent_runtime import Emitter
-from pallas_executor.functions.answers import (
-    CANCELLED,
-    StepFailed,
-    failure_of,
-    read_answer,
-    read_taken_over,
-    written_failure,
-    written_result,
-)
-from pallas_executor.steps import JournalUnusable, Steps
+from pallas_executor.agent_runtime import Emitter, JournalUnusable, Steps
+from pallas_executor.conclude_turn import redact
 
 
 class Outside(Protocol):
@@ -239,3 +232,70 @@ class DurableSteps:
 def _check_name(name: str) -> None:
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
         raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters: {name[:LONGEST_NAME]!r}")
+
+
+log = logging.getLogger(__name__)
+
+CANCELLED = '{"cancelled": true}'
+"""The answer of a step that its function has cancelled."""
+
+
+class StepFailed(Exception):
+    """A step failed, in this attempt or in an earlier one.
+
+    `kind` is the name of the exception of its function, or a code: `unreachable` and `tool_error` of a tool, the code
+    of the failure of an agent. Credentials and addresses are removed from `message`.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+        self.message = message
+
+
+def written_result(name: str, result: object) -> str:
+    """The answer of a step that has returned.
+
+    Raises:
+        TypeError: the result is no JSON.
+    """
+    try:
+        return json.dumps({"result": result}, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"the result of step {name!r} is no JSON: {error}") from error
+
+
+def written_failure(failed: StepFailed) -> str:
+    """The answer of a step that has failed."""
+    return json.dumps({"error": {"type": failed.kind, "message": failed.message}})
+
+
+def failure_of(error: BaseException) -> StepFailed:
+    """The failure of a step whose function raised `error`."""
+    if isinstance(error, StepFailed):
+        return error
+    try:
+        text = str(error)
+    except Exception as unreadable:
+        log.exception("the text of an exception cannot be read")
+        text = f"{type(unreadable).__name__} in its text"
+    return StepFailed(type(error).__name__, redact(text))
+
+
+def read_answer(answer: str, cause: BaseException | None = None) -> Any:
+    """The result of a step.
+
+    Raises:
+        StepFailed: the step failed; `cause` is the exception, if it was in this attempt.
+    """
+    read = json.loads(answer)
+    if (error := read.get("error")) is not None:
+        raise StepFailed(error["type"], error["message"]) from cause
+    return read["result"]
+
+
+async def read_taken_over(answer: str) -> Any:
+    """As `read_answer`; waits for ever if the step was cancelled: what cancelled it does so again."""
+    if answer == CANCELLED:
+        await asyncio.get_running_loop().create_future()
+    return read_answer(answer)

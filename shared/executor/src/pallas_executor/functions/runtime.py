@@ -18,14 +18,15 @@ from pallas_executor.agent_runtime import (
     Completed,
     Emitter,
     Failed,
+    JournalUnusable,
     NeedsInput,
     Outcome,
+    Steps,
     Turn,
 )
 from pallas_executor.functions.agent import Answer, FunctionAgent, Resource, Tool
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
 from pallas_executor.functions.durable import DurableSteps, NothingOutside, Outside
-from pallas_executor.steps import JournalUnusable, Steps
 
 log = logging.getLogger(__name__)
 

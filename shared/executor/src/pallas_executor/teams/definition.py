@@ -5,13 +5,20 @@ One with a model has one tool, named after it, and a history prompt that is alwa
 This module imports no LLM library.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinition, ToolDefinition, read_definition
 from pallas_contracts.bounds import line
+from pallas_contracts.costs import Cost
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
+from pallas_contracts.turns import KnownEvent, ModelCalled, Step, TextDelta
+from pallas_contracts.valid import valid_text
+from pallas_executor.agent_runtime import Emitter, Failed, Steps
 from pallas_schemas.schema import check_definition
 from pallas_teams import AgentConfig, TeamFolder
 
@@ -135,3 +142,91 @@ def define(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
         allow=agent.allow,
         updated_at=utc_now(),
     )
+
+
+@dataclass(slots=True)
+class TurnScope:
+    """Belongs to one attempt; sub-agents share the scope of their caller."""
+
+    emitter: Emitter
+    steps: Steps
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    _spent: Counter[str] = field(default_factory=Counter[str])
+    """Tokens under the empty name, and nanos by currency."""
+
+    def emit(self, event: KnownEvent) -> None:
+        """Emit an event."""
+        self.emitter.emit(event)
+
+    @property
+    def caller(self) -> str:
+        """The principal of the turn as `type:id`."""
+        return self.steps.turn.principal.label
+
+    def model_called(self, event: ModelCalled) -> None:
+        """Emit that a model answered, and count what it cost."""
+        self._spent[""] += event.input_tokens + event.output_tokens
+        if event.cost is not None:
+            self._spent[event.cost.currency] += event.cost.nanos
+        self.emitter.emit(event)
+
+    def exhausted(self) -> Failed | None:
+        """Why no model may be called any more: this attempt has used up what was left of the budgets. None: one may."""
+        allowed = self.steps.turn.allowance
+        if allowed is None:
+            return None
+        if allowed.tokens is not None and self._spent[""] >= allowed.tokens:
+            return _exhausted(f"{self._spent['']} tokens", f"{allowed.tokens} tokens")
+        for most in allowed.money:
+            if (spent := self._spent[most.currency]) >= most.nanos:
+                return _exhausted(str(Cost(nanos=spent, currency=most.currency)), str(most))
+        return None
+
+    def step(self, agent: str, kind: Literal["llm", "tool"]) -> None:
+        """Emit the next step of an agent. Both kinds share one count, over all runs of the agent in this turn."""
+        self.step_taken_over(agent)
+        self.steps.begin(self._counts[agent])
+        self.emitter.emit(Step(agent=agent, n=self._counts[agent], kind=kind))
+
+    def step_taken_over(self, agent: str) -> None:
+        """Count a step that an earlier attempt has made."""
+        self._counts[agent] += 1
+
+
+def _exhausted(spent: str, left: str) -> Failed:
+    text = f"The turn has used {spent}; when it was accepted, {left} were left of a budget for the day."
+    return Failed("budget_exhausted", text)
+
+
+_MAX_DELAY = 0.2
+_MAX_CHARACTERS = 400
+
+
+class TextStream:
+    """Buffers the pieces of one answer until there are 400 characters or 0.2 s have passed."""
+
+    def __init__(self, agent: str, emit: Callable[[TextDelta], None]) -> None:
+        self._agent = agent
+        self._emit = emit
+        self._pieces: list[str] = []
+        self._length = 0
+        self._since = time.monotonic()
+
+    def add(self, piece: str) -> None:
+        """Add a piece; emit the buffer when it is full or old enough."""
+        if not piece:
+            return
+        if not self._pieces:
+            self._since = time.monotonic()
+        self._pieces.append(piece)
+        self._length += len(piece)
+        half = "\ud800" <= piece[-1] <= "\udbff"  # the other half of the character is in the next piece
+        if not half and (self._length >= _MAX_CHARACTERS or time.monotonic() - self._since >= _MAX_DELAY):
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit the buffer."""
+        if self._pieces:
+            self._emit(TextDelta(agent=self._agent, text=valid_text("".join(self._pieces))))
+            self._pieces.clear()
+            self._length = 0

@@ -11,16 +11,49 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.retry import retry_while_unavailable
-from pallas_contracts.agents import Trouble
+from pallas_bus.transport.errors import retry_while_unavailable
+from pallas_contracts.agents import AgentDefinition, Trouble
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import PallasError
+from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
-from pallas_executor.teams.hosted_team import HostedTeam
 from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
+
+
+class TeamRuntime(Protocol):
+    """What all agents of a team share: pooled connections and model clients."""
+
+    async def close(self) -> None:
+        """Close everything. No turn may run."""
+        ...
+
+    def stdio_health(self) -> dict[str, str | None]:
+        """What is wrong with each stdio dependency, by its key; None when it answers."""
+        ...
+
+    def lacks(self) -> dict[str, str]:
+        """What agents lack now of what they share, such as tools of a server."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostedTeam:
+    """The agents of one team folder. `failed` maps agents that could not be started to the reason.
+
+    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded.
+    """
+
+    team: str
+    version: str
+    agents: Sequence[HostedAgent]
+    shared: TeamRuntime
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: Sequence[AgentDefinition] = ()
+
 
 log = logging.getLogger(__name__)
 

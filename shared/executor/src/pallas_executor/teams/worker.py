@@ -2,20 +2,30 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from pydantic import Field
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_contracts.catalog import TURN_LOG, WORKER
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.service import connect_service
-from pallas_executor.teams.host_teams import HostTeams
-from pallas_executor.teams.hosted_team import HostedTeam
-from pallas_executor.teams.metrics import make_metrics
-from pallas_executor.teams.settings import WorkerSettings
-from pallas_executor.teams.watching import Watching
+from pallas_executor.teams.host_teams import HostedTeam, HostTeams
+from pallas_executor.teams.metered import Watching, make_metrics
 from pallas_runtime.process import STORED, Process
+from pallas_runtime.settings import ExecutorSettings, Folders
 from pallas_teams import TeamFolder
 from pallas_teams.prices import NO_PRICES, load_prices
+
+
+class WorkerSettings(ExecutorSettings):
+    """Settings of a worker."""
+
+    teams: Folders = Field((), description="team folders to host, separated as in PATH")
+    prices: Path | None = Field(None, description="file with the prices of models; none: no model has a price")
+    slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
+
 
 type MakeTeam = Callable[[TeamFolder, Watching], Awaitable[HostedTeam]]
 """Makes the agents of a checked folder."""

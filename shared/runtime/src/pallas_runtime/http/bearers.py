@@ -6,13 +6,37 @@ sent to the resolver only.
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
 
 from prometheus_client import Counter
+from pydantic import ValidationInfo
 
 from pallas_contracts.auth import AUTH_FAILURES, LONGEST_BEARER, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied
 from pallas_contracts.turns import Principal
-from pallas_runtime.http.auth_mode import AuthMode
+
+type AuthMode = Literal["off", "optional", "required"]
+"""When a caller's bearer is checked: never, when it sends one, or always (a bearer is then required)."""
+
+
+def open_on_loopback_only(value: AuthMode, info: ValidationInfo) -> AuthMode:
+    """Refuse `off` for a service that other hosts can reach, unless the operator allows it explicitly."""
+    host = info.data.get("host")
+    if value == "off" and not info.data.get("allow_unauthenticated") and host is not None and not _is_loopback(host):
+        raise ValueError(
+            "off is allowed only while PALLAS_HOST is a loopback address; use required or optional, "
+            "or set PALLAS_ALLOW_UNAUTHENTICATED=true"
+        )
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
 

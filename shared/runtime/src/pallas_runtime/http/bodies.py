@@ -4,7 +4,9 @@ How long it may take is a matter of the listener, for all services at once (`con
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -84,3 +86,60 @@ def replayed(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return receive_again
+
+
+async def while_connected(work: Awaitable[None], gone: Callable[[], Awaitable[None]]) -> None:
+    """Do the work. When the caller disconnects (`gone()` returns), the work is cancelled and this returns."""
+    task = asyncio.current_task()
+    assert task is not None, "requests are served in tasks"
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        await gone()
+        left = True
+        task.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not left or task.uncancel():
+            raise
+    finally:
+        watching.cancel()
+
+
+async def disconnected(receive: Receive) -> None:
+    """Wait until the caller disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@dataclass
+class UnderWay:
+    """The requests under way. When `stopping`, new ones are refused."""
+
+    stopping: bool = False
+    _count: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._idle.set()
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """Count a request."""
+        self._count += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._idle.set()
+
+    async def finish(self) -> None:
+        """Refuse new requests, and wait for those under way."""
+        self.stopping = True
+        await self._idle.wait()

@@ -10,11 +10,11 @@ Trailers are not read: uvicorn would add them to the headers of a request that i
 import asyncio
 from typing import Any
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pallas_runtime.http.bodies import ARRIVED
 from pallas_runtime.http.door import Door
-from pallas_runtime.http.old_cycle import OldCycle
 
 HEADER_SECONDS = 5.0
 """Seconds from the first byte of a request to the end of its headers; for the first request, from the connect."""
@@ -280,3 +280,21 @@ class Connection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class OldCycle(RequestResponseCycle):
+    """A request in HTTP/1.0 and its answer."""
+
+    _has_length = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            fields = [(name.lower(), value) for name, value in message.get("headers", ())]
+            self._has_length = any(name == b"content-length" for name, _ in fields)
+            if not self._has_length:
+                self.chunked_encoding = False
+            kept = [field for field in fields if field[0] not in (b"connection", b"transfer-encoding")]
+            message = {**message, "headers": kept}
+        elif message["type"] == "http.response.body" and not self._has_length:
+            self.expected_content_length = len(message.get("body", b""))
+        await super().send(message)

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pallas_teams.addresses import check_forbidden
-from pallas_teams.expand import expand_foreign
+from pallas_teams.build import expand_foreign
 from pallas_teams.fast_agent.source import FoundAgent
 from pallas_teams.faults import FaultList
 from pallas_teams.parse import parse_file, parse_front_matter
-from pallas_teams.shape import suggestion
-from pallas_teams.tree import Branch, Leaf
+from pallas_teams.shape import Branch, Leaf, suggestion
 
 SUFFIXES = (".md", ".markdown", ".yaml", ".yml")
 _TYPES = {

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pallas_teams.addresses import FORBIDDEN_REASON, check_forbidden
-from pallas_teams.expand import expand_foreign
+from pallas_teams.build import expand_foreign
 from pallas_teams.fast_agent.project import CONFIG_NAMES, HOME, SECRETS_NAMES
 from pallas_teams.faults import FaultList, Mark
 from pallas_teams.parse import parse_file
 from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import SERVER_NAME, CapabilitiesSection, ProviderSection
-from pallas_teams.tree import Branch, Entry, Leaf, Node, Row, merge
+from pallas_teams.shape import Branch, Entry, Leaf, Node, Row, merge
 
 _HTTP = ("url", "headers")
 _STDIO = ("command", "args", "env", "cwd")

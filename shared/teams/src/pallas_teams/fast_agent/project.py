@@ -12,10 +12,9 @@ from pallas_teams.clashes import slug, token
 from pallas_teams.fast_agent.cards import cards_in, is_card, read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 from pallas_teams.fast_agent.source import UNNAMED, FoundAgent, read_source
-from pallas_teams.faults import FaultList, Mark
-from pallas_teams.files import read_file
+from pallas_teams.faults import FaultList, Mark, read_file
 from pallas_teams.schema import RESERVED_AGENTS
-from pallas_teams.tree import Branch, Entry, Leaf
+from pallas_teams.shape import Branch, Entry, Leaf
 
 HOME = ".fast-agent"
 CONFIG_NAMES = ("fast-agent.yaml", "fast-agent.config.yaml", "fastagent.config.yaml")

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pallas_teams.addresses import FORBIDDEN_REASON
-from pallas_teams.faults import FaultList, Mark
-from pallas_teams.files import read_file
+from pallas_teams.faults import FaultList, Mark, read_file
 from pallas_teams.schema import FORBIDDEN
 
 UNNAMED = "default"

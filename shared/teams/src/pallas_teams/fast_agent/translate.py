@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pallas_teams.expand import expand_text
+from pallas_teams.build import expand_text
 from pallas_teams.fast_agent.config import config_files
 from pallas_teams.faults import FaultList, TeamFaults
 from pallas_teams.parse import parse_file
-from pallas_teams.tree import plain
+from pallas_teams.shape import plain
 
 type Settings = dict[str, Any]
 

@@ -1,1 +1,0 @@
-"""Executes turns of data agents: calls the agent, checks its answer, and says how the turn ended."""

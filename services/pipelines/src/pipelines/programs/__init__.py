@@ -1,1 +1,0 @@
-"""Programs: their source, checked against the modules of a caller."""

@@ -1,1 +1,0 @@
-"""The routes, for any web page to read."""

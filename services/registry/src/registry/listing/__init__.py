@@ -1,1 +1,0 @@
-"""What is listed: one document for each agent, compiled from the tables and served in pages."""

@@ -1,1 +1,0 @@
-"""Look-ups of who may read what, for auth-resolver and for the cache."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "5b813af5979f4a3e49aa4c1e386436189315de52"
+PINNED = "4122793d84e7e98611d3777aab30d133c88ae033"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

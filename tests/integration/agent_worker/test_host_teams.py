@@ -1,8 +1,8 @@
 """The catalogue follows the team folders of the workers: agents are published, changed, kept and retired."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from pallas_executor import run_turn
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
 from pallas_executor.teams.metered import Watching
-from pallas_teams import load_each
+from pallas_teams import FolderChanges, load_each
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 _REFUSALS = 2
@@ -311,15 +311,24 @@ async def test_a_change_reverted_while_it_was_loaded_is_hosted_when_made_again(
     caplog.set_level("INFO")
     await lab.worker()
     await lab.until_published("bench", "once", "sure")
+    read, reading = list[Path](), FolderChanges.reading
+
+    @contextmanager
+    def told(changes: FolderChanges, folder: Path) -> Generator[None]:
+        with reading(changes, folder):
+            yield
+        read.append(folder)
 
     def load_reverted_folder(*given: Any) -> Any:
-        monkeypatch.undo()
+        monkeypatch.setattr(host_teams, "load_each", load_each)
         lab.edit("title: Surely", "title: Sure")
         return load_each(*given)
 
+    monkeypatch.setattr(FolderChanges, "reading", told)
     monkeypatch.setattr(host_teams, "load_each", load_reverted_folder)
     lab.edit("title: Sure", "title: Surely")
-    await eventually(lambda: caplog.messages.count("team hosted") == 1 + 1)
+    await eventually(lambda: bool(read))
+    assert caplog.messages.count("team hosted") == 1 + 1
     lab.edit("title: Sure", "title: Surely")
     await eventually(lambda: lab.published()["sure"].title == "Surely")
 

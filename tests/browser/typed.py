@@ -5,7 +5,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 from tests.browser.vendored import CONSOLE
 
-from pallas_runtime.front import Problem
+from pallas_runtime.api_errors import Problem
 from workspaces import answers
 
 TYPES = CONSOLE / "answers.d.ts"

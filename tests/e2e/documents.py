@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 from tests.e2e.stack import Stack
@@ -106,9 +107,9 @@ def _filled(word: str) -> str:
 
 
 def _yes(words: list[str]) -> list[str]:
-    command = _ROOT
+    command: Any = _ROOT
     for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
+        command = (command.get_command(None, word) if hasattr(command, "get_command") else None) or command
     asks = any("--yes" in parameter.opts for parameter in command.params)
     return ["--yes"] if asks and "--yes" not in words else []
 

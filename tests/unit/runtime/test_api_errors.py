@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from pallas_runtime.front import add_error_handlers
+from pallas_runtime.api_errors import add_error_handlers
 
 
 class Order(BaseModel):

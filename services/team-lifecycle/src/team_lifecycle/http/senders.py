@@ -13,7 +13,8 @@ from starlette.types import Scope
 
 from pallas_contracts.errors import Rejected
 from pallas_credentials.accounts import Accounts
-from pallas_runtime.front import Admitted, Limit, add_error_handlers, http_error, refusals
+from pallas_runtime.api_errors import add_error_handlers, http_error, refusals
+from pallas_runtime.front import Admitted, Limit
 from pallas_runtime.http.problems import problem
 from team_lifecycle.changes.make_changes import Changes
 from team_lifecycle.handlers.keys import Algorithm, Seal

@@ -3,7 +3,8 @@
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pallas_runtime.front import Front, add_error_handlers, refusals
+from pallas_runtime.api_errors import add_error_handlers, refusals
+from pallas_runtime.front import Front
 from workspaces.http.administration import (
     agents_router,
     deliveries_router,

@@ -19,7 +19,7 @@ from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnOutcom
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
     """Print the events of turns until interrupted, or until the end of the period."""
-    subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.*"
+    subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.>"
     callers = _Callers(bus, wanted)
     async with tail_streams(bus, subject, since=wanted.since) as messages:
         while (message := await _next(messages, wanted.until)) is not None:

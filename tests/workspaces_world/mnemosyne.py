@@ -74,7 +74,7 @@ class Asked:
 
 
 class Mnemosyne(Served):
-    """The server. `mode` may be set at any time; `hold(what)` lets the next such request wait after it was done."""
+    """The server. `mode` may be set at any time; `hold` lets a request wait after it was done."""
 
     def __init__(self) -> None:
         methods = ["GET", "POST", "PUT", "DELETE"]
@@ -84,7 +84,7 @@ class Mnemosyne(Served):
         self.asked = list[Asked]()
         self.mode: Mode = "well"
         self.modes = dict[str, Mode]()
-        self._held = dict[str, tuple[asyncio.Event, asyncio.Event]]()
+        self._held = dict[tuple[str, str], tuple[asyncio.Event, asyncio.Event]]()
         self._some = asyncio.Condition()
 
     def counted(self) -> Counter[str]:
@@ -96,10 +96,13 @@ class Mnemosyne(Served):
         team = self.teams[team_id]
         return team.active, sorted(team.workspace_ids)
 
-    def hold(self, what: str) -> tuple[asyncio.Event, asyncio.Event]:
-        """Let the next request `what` wait. Returns an event that is set when it was done, and one that lets it go."""
-        self._held[what] = asyncio.Event(), asyncio.Event()
-        return self._held[what]
+    def hold(self, what: str, team_id: str = "") -> tuple[asyncio.Event, asyncio.Event]:
+        """Let the next request `what` wait, of any team or of one.
+
+        Returns an event that is set when it was done, and one that lets it go.
+        """
+        held = self._held[what, team_id] = asyncio.Event(), asyncio.Event()
+        return held
 
     def accepts(self, token: str) -> bool:
         """Whether a JWT is good: that of an active team, and its current one (section 6.3)."""
@@ -125,7 +128,8 @@ class Mnemosyne(Served):
             request.headers.get("x-request-id"),
         )
         answer = await self._answer(asked, request.headers.get("authorization", ""))
-        held = self._held.pop(asked.what, None)
+        team_id = asked.path.removeprefix(TEAMS).partition("/")[0]
+        held = self._held.pop((asked.what, team_id), None) or self._held.pop((asked.what, ""), None)
         if held is not None:
             held[0].set()
             await held[1].wait()

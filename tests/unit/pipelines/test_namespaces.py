@@ -3,8 +3,8 @@
 import pytest
 
 from pallas_contracts.errors import Rejected
-from pallas_contracts.turns import Principal
-from pipelines.storing.namespaces import Caller, hash_of, read_name
+from pallas_contracts.turns import API_KEY_ID, Principal
+from pipelines.storing.namespaces import Caller, hash_of, owner_of, read_name
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 PEER = Principal(id="127.0.0.1")
@@ -36,6 +36,16 @@ def test_what_a_token_makes_is_its_users_and_what_it_made_before_stays_its_own()
     assert Caller(laptop).made(before)
     assert not Caller(desktop).made(before)
     assert not Caller(before).made(laptop)
+
+
+def test_what_an_api_key_makes_is_that_of_the_user_whom_it_names_with_the_key() -> None:
+    token = Principal(type="token", id="tok_1", user="ann")
+    key, other = (Principal(type="token", id=f"{API_KEY_ID}0123abcd", user=user) for user in ("ann", "ben"))
+    assert owner_of(key) == Principal(type="token", id=f"{key.id}/ann", name="ann")
+    assert owner_of(token) == Principal(type="user", id="ann", name="ann")
+    assert len({Caller(each).owner for each in (token, key, other)}) == 3
+    for caller in (token, key, other, ALICE, PEER):
+        assert owner_of(caller).label == caller.owner
 
 
 def test_a_namespace_is_short_if_it_is_free() -> None:

@@ -85,10 +85,15 @@ def effect_unknown(code: str | None, *, retryable: bool) -> bool:
     return code in _EFFECT_UNKNOWN and not retryable
 
 
+API_KEY_ID = "constellation-key-"
+"""With what the ids of callers with an API key of pipelines begin. Many people may have one key."""
+
+
 class Principal(Message):
     """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers.
 
-    `user` is whom a `token` belongs to. It decides what is the caller's own, and grants nothing.
+    `user` is whom a `token` belongs to; a caller with an API key of pipelines names it itself. It decides what is the
+    caller's own, and grants nothing.
     """
 
     type: Literal["peer", "user", "team", "turn", "token"] = "peer"
@@ -103,8 +108,13 @@ class Principal(Message):
 
     @property
     def owner(self) -> str:
-        """Whose it is what the caller makes: its user's, whichever token it uses."""
-        return self.label if self.user is None else f"user:{self.user}"
+        """Whose it is what the caller makes: its user's, whichever token it uses.
+
+        With an API key of pipelines it is that of each user that has the key, and of nobody else with that name.
+        """
+        if self.user is None:
+            return self.label
+        return f"{self.label}/{self.user}" if self.id.startswith(API_KEY_ID) else f"user:{self.user}"
 
     @cached_property
     def token(self) -> str:

@@ -2,25 +2,34 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine
+from pydantic import SecretStr
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.real_parts import until
 from tests.integration.workspaces.control.world import World
-from tests.integration.workspaces.lab import API
+from tests.integration.workspaces.lab import API, FERNET_KEY
 from tests.requirements import requirement
 from tests.waiting import soon
-from tests.workspaces_world.mnemosyne import BUSY_SECONDS, Mode
+from tests.workspaces_world.mnemosyne import BUSY_SECONDS, PASSWORD, Mnemosyne, Mode
 
-from pallas_postgres.engine import writing
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_postgres.engine import reading, writing
 from workspaces.changes.make import Wake, wake
+from workspaces.mnemosyne.teams import Teams, open_teams_client
+from workspaces.mnemosyne.vault import Vault
 from workspaces.model import Who
-from workspaces.reconciling.claims import Claims
+from workspaces.reconciling.claims import Claimed, Claims
 from workspaces.reconciling.reconciler import wake_all
+from workspaces.reconciling.sync import BROKEN, Syncer
 from workspaces.tables import PallasInstance
 
 WHO = Who("admin", "req-1")
+SEALED_BY_ANOTHER = "a secret in the database was encrypted with a key that this service does not have"
 
 
 async def until_tried(world: World) -> None:
@@ -278,3 +287,64 @@ async def test_a_cycle_in_the_middle_does_not_hide_that_a_change_was_told(world:
     await soon(asked.wait())
     assert await world.deliveries() == []
     again.set()
+
+
+async def test_the_claim_of_several_teams_is_kept_until_all_of_them_have_ended(world: World) -> None:
+    broken, slow = [await world.provisioned(each) for each in ("Broken", "Slow")]
+    revoked = await world.workspace(slow)
+    await world.until_quiet()
+    await world.execute("update pallas_instances set team_jwt_encrypted = 'x' where id = :id", id=broken)
+    world.mnemosyne.asked.clear()
+    asked, let_go = world.mnemosyne.hold("GET", slow)
+    await world.http.post(f"{API}/deliveries/reconcile")
+    await soon(asked.wait())
+    await world.mnemosyne.until(lambda answered: len(answered) > 0)
+    claim = await world.rows("select distinct claim from mnemosyne_teams")
+    assert (await world.http.delete(f"{API}/workspaces/{revoked}/pallas/{slow}")).status_code == 204
+    for _ in range(50):
+        assert await world.rows("select distinct claim from mnemosyne_teams") == claim
+    assert len(claim) == 1
+    let_go.set()
+    await until_tried(world)
+    await world.until_quiet()
+    assert world.mnemosyne.knows(slow) == (True, [])
+    [waiting] = await world.deliveries()
+    assert (waiting["instance_id"], waiting["error"]) == (broken, SEALED_BY_ANOTHER)
+    assert waiting["next_try_at"] is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unavailable("the database cannot be used right now", code="no_database"), "the database cannot be used"),
+        (PallasError("odd"), "odd"),
+        (RuntimeError("a bug"), BROKEN),
+    ],
+)
+async def test_an_error_of_one_team_is_its_own_and_it_is_tried_again_later(
+    engine: AsyncEngine, error: Exception, reason: str
+) -> None:
+    class Failing(Claims):
+        async def store_in(self, session: AsyncSession, one: Claimed, values: Mapping[str, Any]) -> None:
+            if one.id == "broken":
+                raise error
+            await super().store_in(session, one, values)
+
+    async with writing(engine) as session:
+        session.add_all(PallasInstance(id=each, name=each, registry_url=each) for each in ("broken", "well"))
+        await session.flush()
+        await wake_all(session, WHO)
+        await session.execute(text("update mnemosyne_teams set tries = 2000"))
+    claims = Failing(engine)
+    async with Mnemosyne() as mnemosyne, open_teams_client(SecretStr(PASSWORD)) as http:
+        syncer = Syncer(Teams(http, mnemosyne.base), Vault([FERNET_KEY]), claims)
+        told = {each.one.id: each.error or "" for each in await syncer.sync(await claims.take(10))}
+        assert mnemosyne.knows("well") == (True, [])
+    assert told["well"] == ""
+    assert told["broken"].startswith(reason)
+    later = text(
+        "select id, error, tries, due_at > clock_timestamp() + interval '30 seconds' from mnemosyne_teams order by id"
+    )
+    async with reading(engine) as session:
+        rows = [tuple(row) for row in await session.execute(later)]
+    assert rows == [("broken", told["broken"], 2001, True), ("well", None, 0, None)]

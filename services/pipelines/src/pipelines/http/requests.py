@@ -12,12 +12,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from pallas_contracts.errors import Denied, PallasError, Rejected
-from pallas_contracts.turns import Principal
+from pallas_contracts.turns import API_KEY_ID, Principal
 from pallas_jsonrpc.strict_json import loads, read_apart
 from pallas_runtime.http.bearers import Bearers, bearer_of
 from pipelines.http.answers import Refused, refused
 from pipelines.storing.namespaces import Caller, user_of
-from pipelines.storing.scopes import KEY_ID, Scope, Scopes
+from pipelines.storing.scopes import Scope, Scopes
 
 AGENT, REQUEST_ID, OTHER_REQUEST_ID = "X-Constellation-Agent", "X-Constellation-Request-ID", "X-Request-ID"
 EXECUTION_ID = "X-Constellation-Execution-ID"
@@ -155,7 +155,7 @@ class Identities:
         known = principal
         if agent is not None and principal.type == "peer":
             known = Caller(principal, agent).identity
-        elif agent is not None and principal.id.startswith(KEY_ID):
+        elif agent is not None and principal.id.startswith(API_KEY_ID):
             known = principal.model_copy(update={"user": user_of(agent)})
         return Identified(Caller(known, agent, scope), principal)
 

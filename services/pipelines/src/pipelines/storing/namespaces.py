@@ -18,7 +18,7 @@ from pallas_contracts.catalog import PIPELINE_NAMESPACES
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Namespace
 from pallas_contracts.turns import Principal
-from pipelines.storing.scopes import KEY_ID, Scope, Scopes
+from pipelines.storing.scopes import Scope, Scopes
 
 SHARED = "shared"
 """The namespace that all see, and the owner of its programs."""
@@ -122,12 +122,11 @@ class FullName:
 
 
 def owner_of(caller: Principal) -> Principal:
-    """Whose something is that a caller makes: its user's. Of an API key, it is that of each user that has the key."""
+    """Whose something is that a caller makes (`Principal.owner`), with the name of the user."""
     if caller.user is None:
         return caller
-    if caller.id.startswith(KEY_ID):
-        return Principal(type="token", id=f"{caller.id}/{caller.user}", name=caller.user)
-    return Principal(type="user", id=caller.user, name=caller.user)
+    kind, _, owner = caller.owner.partition(":")
+    return Principal.model_validate({"type": kind, "id": owner, "name": caller.user})
 
 
 def user_of(label: str) -> str:

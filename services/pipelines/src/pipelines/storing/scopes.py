@@ -9,16 +9,13 @@ from enum import IntEnum
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Denied, Rejected
-from pallas_contracts.turns import Principal
+from pallas_contracts.turns import API_KEY_ID, Principal
 from pallas_cst import syntax as s
 from pallas_cst.faults import Warned, diagnostics
 from pallas_runtime.front import check_callers, is_among
 from pallas_runtime.settings import variable
 from pipelines.programs import Program
 from pipelines.settings import PipelinesSettings
-
-KEY_ID = "constellation-key-"
-"""With what the ids of callers with a key begin. Many people may have one key."""
 
 SHORTEST_KEY = 24
 """Characters of a key."""
@@ -59,7 +56,7 @@ class _Key:
 
     @property
     def id(self) -> str:
-        return f"{KEY_ID}{hashlib.sha256(self.secret).hexdigest()[:8]}"
+        return f"{API_KEY_ID}{hashlib.sha256(self.secret).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)

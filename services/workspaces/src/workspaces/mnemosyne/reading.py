@@ -54,6 +54,10 @@ class TeamGone(MnemosyneRefused):
 type Jwt = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.~+/=-]{1,8192}$")]
 
 
+type Stored = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""A text as Postgres can store it."""
+
+
 class Created(BaseModel):
     """The answer to POST. It has no JWT if the team existed."""
 
@@ -69,16 +73,16 @@ class Rotated(BaseModel):
 class Workspaces(BaseModel):
     """The workspaces of a team."""
 
-    workspace_ids: list[str]
+    workspace_ids: list[Stored]
 
 
 class Team(BaseModel):
     """A team as Mnemosyne shows it. `active_jti` is that of its current JWT, if it says so."""
 
-    name: str | None = None
+    name: Stored | None = None
     active: bool
     active_jti: str | None = None
-    workspace_ids: list[str]
+    workspace_ids: list[Stored]
 
 
 def read[Answer: BaseModel](answer: httpx2.Response, shape: type[Answer]) -> Answer:

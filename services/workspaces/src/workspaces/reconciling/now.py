@@ -63,7 +63,11 @@ class Now:
             instance.pallas_team_mnemosyne_status = "failed"
             synced = await self._sync(one)
             if synced.error is not None:
-                raise MnemosyneRefused(synced.error) if synced.delay is None else MnemosyneAway(synced.error)
+                raise (
+                    MnemosyneRefused(synced.error)
+                    if synced.delay is None
+                    else MnemosyneAway(synced.error, code=synced.code)
+                )
             if not synced.has_new_jwt:
                 raise Conflict("the team was provisioned just now, with its old JWT; rotate it again", code="again")
 

@@ -112,6 +112,7 @@ class Reconciler:
             log.warning("comparing teams with Mnemosyne waits for the database", extra={"reason": error.message})
         except Exception:
             log.exception("teams could not be compared with Mnemosyne")
+            await asyncio.sleep(POLL_SECONDS)
         finally:
             self._busy -= len(due)
             await self.claims.release(due[0].token)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import func
 
-from pallas_contracts.errors import Superseded
+from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from workspaces.mnemosyne.reading import MnemosyneAway, MnemosyneRefused, NoSuchTeam, Team, TeamGone, jti_of
 from workspaces.mnemosyne.teams import Teams
@@ -25,19 +25,22 @@ from workspaces.tables import PallasInstance
 log = logging.getLogger(__name__)
 
 GONE = "the team was deleted in Mnemosyne, which cannot be undone; register the instance anew"
+BROKEN = "something in Pallas went wrong when the team was compared with Mnemosyne; the log of workspaces has it"
 LONGEST_DELAY = 60.0
+_MOST_DOUBLINGS = 6
 
 
 @dataclass
 class Synced:
     """How comparing a team has ended. None is what stays as it was.
 
-    `delay`: Mnemosyne has failed, and is tried again after so many seconds; None: not before the team is woken.
-    `differed`: Mnemosyne had something else than before. `has_new_jwt`: one was stored.
+    `delay`: something has failed, with this `code`, and is tried again after so many seconds; None: not before the team
+    is woken. `differed`: Mnemosyne had something else than before. `has_new_jwt`: one was stored.
     """
 
     one: Claimed
     error: str | None = None
+    code: str | None = None
     delay: float | None = None
     status: TeamStatus | None = None
     believed: Mapping[str, Any] | None = None
@@ -75,12 +78,15 @@ class Syncer:
     async def sync(self, claimed: Sequence[Claimed]) -> list[Synced]:
         """Make Mnemosyne have what holds here about the teams of one claim. How that ended is stored, too.
 
-        A team whose claim was lost, or whose instance was deleted meanwhile, is left out: it is compared again.
+        A team whose claim was lost, or whose instance was deleted meanwhile, is left out: it is compared again. What
+        fails of one team ends none of the others. Afterwards, whatever happens, nothing is sent about any of them.
 
         Raises:
             Unavailable: Postgres cannot be used right now; the claim ends by itself.
         """
-        ended = await asyncio.gather(*(self._try(one) for one in claimed))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._try(one)) for one in claimed]
+        ended = [task.result() for task in tasks]
         rows, news = [each.row() for each in ended if each], [each.one.id for each in ended if each and each.is_news]
         kept = await self.claims.conclude(claimed[0].token, rows, news)
         for one in claimed:
@@ -120,9 +126,12 @@ class Syncer:
             synced.error, synced.status = GONE, "failed"
         except MnemosyneRefused as error:
             synced.error = error.message
-        except MnemosyneAway as error:
-            synced.error = error.message
-            synced.delay = max(min(LONGEST_DELAY, 2.0**one.team.tries), error.wait)
+        except PallasError as error:
+            synced.error, synced.code = error.message, error.code
+            synced.delay = max(_delay(one), error.wait if isinstance(error, MnemosyneAway) else 0.0)
+        except Exception:
+            log.exception("a team could not be compared with Mnemosyne", extra=_facts(one))
+            synced.error, synced.code, synced.delay = BROKEN, PallasError.default_code, _delay(one)
         if synced.status == "pending":
             synced.status = "failed"
         return synced
@@ -237,6 +246,11 @@ def log_action(action: str, one: Claimed, **facts: Collection[str]) -> None:
     """One line for each action (auth contract, section 13.4)."""
     who = {"actor": one.who.account, "correlation": one.who.correlation}
     log.info(f"pallas_team_{action}", extra=_facts(one, **who, **facts))
+
+
+def _delay(one: Claimed) -> float:
+    """The seconds until the next try of a team that has failed: 1, 2, 4 … 60."""
+    return min(LONGEST_DELAY, 2.0 ** min(one.team.tries, _MOST_DOUBLINGS))
 
 
 def _facts(one: Claimed, **more: object) -> dict[str, object]:

@@ -224,16 +224,16 @@ async def test_the_registry_is_ready_once_its_tables_are_read_and_has_no_docs_pa
 
 
 @asynccontextmanager
-async def _cell(team: str) -> AsyncGenerator[tuple[str, Bus]]:
+async def _cell(team: str, agent: str) -> AsyncGenerator[tuple[str, Bus]]:
     """A broker of its own with one agent of a team, and a connection of its worker."""
     with NatsServer() as server:
         async with connect(Access(server.url), GATEWAY) as gateway, connect(Access(server.url), MONITOR) as monitor:
             await declare(gateway, AGENTS, WORKERS, GATEWAYS)
             await declare(monitor, HEALTH)
-            health = AgentHealth(team=team, agent="research", status="ok", interval=15, at=utc_now())
-            await put(monitor, HEALTH, health, team=team, agent="research")
+            health = AgentHealth(team=team, agent=agent, status="ok", interval=15, at=utc_now())
+            await put(monitor, HEALTH, health, team=team, agent=agent)
         async with connect(Access(server.url), WORKER) as worker:
-            await _publish(worker, _definition(team))
+            await _publish(worker, _definition(team, agent))
             yield server.url, worker
 
 
@@ -251,10 +251,10 @@ async def test_two_registries_that_name_each_other_list_the_agents_of_both_cells
     monkeypatch.setattr(catalogue, "EVERY", 0.02)
     monkeypatch.setattr(catalogue, "STALE_SECONDS", 0.1)
     port, other = free_port(), free_port()
-    first, second = "x.east/pallas-research", "x.west/pallas-research"
+    first, second = "x.east/pallas-research", "x.west/pallas-writing"
     async with (
-        _cell("east") as (east_url, east),
-        _cell("west") as (west_url, _),
+        _cell("east", "research") as (east_url, east),
+        _cell("west", "writing") as (west_url, _),
         AsyncExitStack() as west,
         _registry(east_url, port=port, also=f"http://127.0.0.1:{other}") as here,
     ):

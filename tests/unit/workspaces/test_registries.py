@@ -11,7 +11,7 @@ from tests.workspaces_world.registry import DOCUMENT, entry
 
 from pallas_contracts.errors import Rejected
 from workspaces.registries.policy import Policy
-from workspaces.registries.read import MOST_ENTRIES, read_document
+from workspaces.registries.read import FOREIGN, MOST_ENTRIES, read_document
 from workspaces.registries.refresh import listing_values
 from workspaces.registries.urls import document_url, icon_path, icon_url, normal_url, suggested_name, told_apart
 
@@ -133,6 +133,15 @@ def test_a_title_falls_back_to_the_name_and_the_first_remote_that_streams_counts
 def test_a_document_without_servers_is_refused(document: Any) -> None:
     with pytest.raises(Rejected, match="no list `servers`"):
         read_document(document, Policy())
+
+
+def test_an_agent_that_a_registry_has_from_another_one_takes_no_id_of_its_own_ones() -> None:
+    own, stranger = entry("b/harper"), entry("a/harper", title="Stranger")
+    listing = read_document({"servers": [stranger | {"_meta": {FOREIGN: False}}, own]}, Policy())
+    assert [(agent.name, agent.foreign) for agent in listing.agents] == [("b/harper", False)]
+    assert [entry.name for entry in listing.unusable] == ["a/harper"]
+    [alone] = read_document({"servers": [stranger | {"_meta": {FOREIGN: True}}]}, Policy()).agents
+    assert alone.foreign
 
 
 def test_a_document_with_too_many_entries_is_read_up_to_a_limit() -> None:

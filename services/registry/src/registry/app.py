@@ -13,7 +13,7 @@ from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service, Simple
-from registry.catalogue import Catalogue, Cell, ask_all, faults_of, keep_asking
+from registry.catalogue import Catalogue, Cell, ask_all, keep_asking
 from registry.http import make_http
 from registry.settings import RegistrySettings
 
@@ -53,7 +53,7 @@ async def _asking(cells: Sequence[Cell], catalogue: Catalogue, process: Process)
     if not cells:
         yield
         return
-    process.probes.notes["other cells"] = lambda: faults_of(cells)
+    process.probes.notes["other cells"] = catalogue.notes
     async with httpx2.AsyncClient(trust_env=False) as http:
         await ask_all(http, cells)
         async with process.running(keep_asking(http, cells, catalogue.cell_changed), "asking other registries"):

@@ -7,18 +7,20 @@ once a second, because with many agents there is always one that has just been c
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx2
-from pydantic_core import from_json
 
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, JsonObject
+from pallas_contracts.errors import Rejected
 from pallas_contracts.health import AgentHealth
-from registry.document import HEALTH, OFFICIAL, STALE, is_server_name
-from registry.listing import Listed, Listing, compile_listing
+from pallas_jsonrpc.strict_json import loads, read_apart
+from registry.document import FOREIGN, HEALTH, OFFICIAL, STALE, is_server_name
+from registry.listing import Listed, Listing, compile_listing, dump
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,10 @@ STALE_SECONDS = 10.0
 
 SECONDS = 3.0
 LARGEST = 8 * 1024 * 1024
+
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "pallas-registry"}
+_MORE_IF_STALE = 64
+"""Bytes by which an entry grows at most when it becomes degraded, with the comma behind it."""
 
 
 @dataclass
@@ -57,7 +63,9 @@ class Cell:
         try:
             async with asyncio.timeout(SECONDS):
                 body = await _get(http, f"{self.url}{OWN}")
-            entries = self._entries if body == self._body else tuple(read_entries(body))
+            entries = self._entries
+            if body != self._body:
+                entries = await read_apart(partial(read_entries, cell=self.url), body)
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             fault = str(error) if isinstance(error, ValueError) else "no answer"
             if self.fault != fault:
@@ -84,45 +92,44 @@ async def keep_asking(http: httpx2.AsyncClient, cells: Sequence[Cell], changed: 
             changed()
 
 
-def faults_of(cells: Sequence[Cell]) -> str | None:
-    """Which registries do not answer, for `/readyz`; None if all do."""
-    return "; ".join(f"{cell.url}: {cell.fault}" for cell in cells if cell.fault is not None) or None
-
-
 async def _get(http: httpx2.AsyncClient, url: str) -> bytes:
     """The body of an answer.
 
     Raises:
         ValueError: it is no document.
     """
-    async with http.stream("GET", url, headers={"accept": "application/json"}) as answer:
+    async with http.stream("GET", url, headers=_HEADERS) as answer:
         if answer.status_code != 200:
             raise ValueError(f"status {answer.status_code}")
+        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ValueError("its answer is compressed, which was not asked for")
         body = bytearray()
-        async for part in answer.aiter_bytes():
+        async for part in answer.aiter_raw():
             body += part
             if len(body) > LARGEST:
                 raise ValueError(f"its document is larger than {LARGEST // 1024 // 1024} MiB")
     return bytes(body)
 
 
-def read_entries(body: bytes) -> Iterator[Listed]:
-    """The entries of a document. One that cannot be used is left out.
+def read_entries(body: bytes | str, cell: str) -> tuple[Listed, ...]:
+    """The entries of a cell's document, each marked as foreign. One that cannot be used is left out.
 
     Raises:
         ValueError: it is not the document of a registry.
     """
     try:
-        document = from_json(body, allow_inf_nan=False)
-        entries = [_read(entry) for entry in document["servers"]]
-    except (ValueError, KeyError, TypeError):
+        document: Any = loads(body)
+        entries = [_read(entry, cell) for entry in document["servers"]]
+    except Rejected as error:
+        raise ValueError(f"its answer is not the document of a registry: {error.message}") from None
+    except (KeyError, TypeError):
         raise ValueError("its answer is not the document of a registry") from None
     if left_out := entries.count(None):
         log.warning("entries of another cell are left out", extra={"entries": left_out})
-    return (entry for entry in entries if entry is not None)
+    return tuple(entry for entry in entries if entry is not None)
 
 
-def _read(entry: Any) -> Listed | None:
+def _read(entry: Any, cell: str) -> Listed | None:
     """One entry; None if it is not one."""
     try:
         server, meta = entry["server"], entry["_meta"]
@@ -131,7 +138,10 @@ def _read(entry: Any) -> Listed | None:
         usable = is_server_name(name) and isinstance(version, str) and isinstance(health, dict)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return Listed("", name, version, updated, entry) if usable and updated.tzinfo is not None else None
+    if not usable or updated.tzinfo is None:
+        return None
+    document: JsonObject = {**entry, "_meta": {**meta, FOREIGN: True}}
+    return Listed("", name, version, updated, document, cell, len(dump(document)) + _MORE_IF_STALE)
 
 
 def _degraded(entry: Listed) -> Listed:
@@ -159,6 +169,7 @@ class Catalogue:
     _listing: Listing | None = None
     _rechecked: bool = False
     _shadowed: tuple[str, ...] = ()
+    _taken: tuple[str, ...] = ()
 
     def agent_changed(self, key: str, definition: AgentDefinition | None) -> None:
         """An agent came, changed or went. One that nobody may use is not listed."""
@@ -203,13 +214,26 @@ class Catalogue:
                 stale=self._stale,
                 others=(entry for cell in self.cells for entry in cell.entries),
             )
-            self._log_shadowed(self._listing.shadowed)
+            self._log_names(self._listing)
         return self._listing
 
-    def _log_shadowed(self, shadowed: tuple[str, ...]) -> None:
-        for key in set(shadowed) - set(self._shadowed):
+    def notes(self) -> str | None:
+        """Which registries do not answer or list more than there is room for, for `/readyz`; None if there are none."""
+        left_out, said = self.listing().left_out, list[str]()
+        for cell in self.cells:
+            if cell.fault is not None:
+                said.append(f"{cell.url}: {cell.fault}")
+            if cell.url in left_out:
+                said.append(f"{cell.url}: {left_out[cell.url]} agents are not listed, there are too many")
+        return "; ".join(said) or None
+
+    def _log_names(self, listing: Listing) -> None:
+        for key in set(listing.shadowed) - set(self._shadowed):
             log.warning("server name used by another team; agent listed for its own team only", extra={"agent": key})
-        self._shadowed = shadowed
+        if new := sorted(set(listing.taken) - set(self._taken)):
+            facts = {"agents": len(new), "first": new[:10]}
+            log.warning("agents of other cells not listed; agents of this cell have their names", extra=facts)
+        self._shadowed, self._taken = listing.shadowed, listing.taken
 
 
 def _is_stale(health: AgentHealth, now: datetime) -> bool:

@@ -15,6 +15,9 @@ from pallas_contracts.health import AgentHealth
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 HEALTH = "io.pallas/health"
+FOREIGN = "io.pallas/foreign"
+"""Marks an entry that this registry has from the registry of another cell. It never gets this platform's bearer."""
+
 STALE = {"status": "degraded", "message": "check is stale"}
 """What is said of an agent that was well when it was last heard of."""
 

@@ -2,11 +2,13 @@
 
 A server name is listed once. When two teams use the same one, the agent that changed last keeps it; the other is listed
 at its own team's address only. Of cells, this one comes first, then the others in the order in which they are named.
+Agents of other cells take neither the name nor the room of one of this cell.
 """
 
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,24 +20,43 @@ from registry.document import HEALTH, describe, is_server_name, server_name, ser
 
 log = logging.getLogger(__name__)
 
+MOST_FOREIGN = 500
+LARGEST_FOREIGN = 1024 * 1024
+"""Agents of all other cells together, and bytes of their entries."""
+
+LARGEST_BODY = 2 * 1024 * 1024 - 64 * 1024
+"""Bytes that the console reads of a document, with some to spare. Foreign entries have what own ones leave of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An agent's entry, and the fields that queries select by. `team` is empty for an agent of another cell."""
+    """An agent's entry, and the fields that queries select by.
+
+    `team` is empty for an agent of another cell, which has the address of its registry in `cell`, and the `size` of its
+    document in bytes.
+    """
 
     team: str
     name: str
     version: str
     updated_at: datetime
     document: JsonObject
+    cell: str = ""
+    size: int = 0
+
+    @property
+    def server_id(self) -> str:
+        """What the console knows it by."""
+        return self.name.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """`servers` are sorted by name, each once. `body`, `own` and `teams` are the well-known documents as they are sent.
 
-    `own` has the agents of this cell. `etag` is weak: it stays the same while nothing changes but the time of the last
-    health check.
+    `own` has the agents of this cell, which come first in `body`. `etag` is weak: it stays the same while nothing
+    changes but the time of the last health check. `taken` are names of other cells whose last part an agent of this
+    cell has, `left_out` how many agents of each cell there was no room for.
     """
 
     servers: tuple[Listed, ...] = ()
@@ -44,6 +65,8 @@ class Listing:
     teams: dict[str, bytes] = field(default_factory=dict[str, bytes])
     etag: str = 'W/"empty"'
     shadowed: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def compile_listing(
@@ -71,19 +94,34 @@ def compile_listing(
         document = describe(definition, health.get(key), url=url, public_url=public_url, stale=key in stale)
         listed[key] = Listed(definition.team, name, server_version(definition), definition.updated_at, document)
     winners = _unique_names(listed)
-    own, foreign = [listed[key] for key in winners.values()], dict[str, Listed]()
+    own = _by_name(listed[key] for key in winners.values())
+    own_body, ids = _body(own), {entry.server_id for entry in own}
+    known = dict[str, Listed]()
     for entry in others:
-        if entry.name not in winners:
-            foreign.setdefault(entry.name, entry)
-    servers = tuple(sorted((*own, *foreign.values()), key=lambda entry: entry.name))
+        known.setdefault(entry.name, entry)
+    found = [entry for entry in known.values() if entry.server_id not in ids]
+    fitting = _fitting(found, min(LARGEST_FOREIGN, LARGEST_BODY - len(own_body)))
+    foreign = {entry.name: entry for entry in fitting}
     return Listing(
-        servers=servers,
-        body=_body(servers),
-        own=_body(own),
+        servers=tuple(_by_name((*own, *fitting))),
+        body=_body((*own, *_by_name(fitting))),
+        own=own_body,
         teams=_by_team(listed),
         etag=_etag(listed | foreign),
         shadowed=tuple(key for key, entry in listed.items() if winners[entry.name] != key),
+        taken=tuple(name for name, entry in known.items() if entry.server_id in ids),
+        left_out=Counter(entry.cell for entry in found if entry.name not in foreign),
     )
+
+
+def _fitting(entries: Iterable[Listed], room: int) -> list[Listed]:
+    """The first entries for which there is room."""
+    fitting = list[Listed]()
+    for entry in entries:
+        if entry.size <= room and len(fitting) < MOST_FOREIGN:
+            fitting.append(entry)
+            room -= entry.size
+    return fitting
 
 
 def _unique_names(listed: Mapping[str, Listed]) -> dict[str, str]:
@@ -100,11 +138,15 @@ def _by_team(listed: Mapping[str, Listed]) -> dict[str, bytes]:
     teams: dict[str, list[Listed]] = {}
     for entry in listed.values():
         teams.setdefault(entry.team, []).append(entry)
-    return {team: _body(entries) for team, entries in teams.items()}
+    return {team: _body(_by_name(entries)) for team, entries in teams.items()}
+
+
+def _by_name(entries: Iterable[Listed]) -> list[Listed]:
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def _body(entries: Iterable[Listed]) -> bytes:
-    return dump({"servers": [entry.document for entry in sorted(entries, key=lambda entry: entry.name)]})
+    return dump({"servers": [entry.document for entry in entries]})
 
 
 def _etag(listed: Mapping[str, Listed]) -> str:

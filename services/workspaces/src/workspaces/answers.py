@@ -68,7 +68,10 @@ class Capabilities(Shape):
 
 
 class DiscoveredAgent(Shape):
-    """An agent in a registry. `icon` is a path of this service, which fetches the icon itself."""
+    """An agent in a registry. `icon` is a path of this service, which fetches the icon itself.
+
+    `foreign`: the registry has it from another registry.
+    """
 
     server_id: str
     name: str
@@ -79,6 +82,7 @@ class DiscoveredAgent(Shape):
     url: str
     capabilities: Capabilities = Capabilities()
     health: HealthView | None = None
+    foreign: bool = False
 
 
 class UnusableEntry(Shape):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests.integration.workspaces.agents.conftest import API, Town
+from tests.integration.workspaces.chat.talk import begin
 from tests.integration.workspaces.control.world import a_world
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
@@ -124,6 +125,28 @@ async def test_only_agents_of_the_platform_s_own_registries_get_its_bearer(datab
                 await agents.until_called(name)
     sent = {name: agents.calls(name)[0].authorization for name in ("ours", "stranger", "guarded")}
     assert sent == {"ours": "Bearer of-the-platform", "stranger": None, "guarded": "Bearer its-own"}
+
+
+async def test_an_agent_that_an_own_registry_has_from_another_one_never_gets_the_platform_s_bearer(
+    database: str,
+) -> None:
+    async with RawAgents() as agents, Registry() as own:
+        remotes = {name: [{"type": "streamable-http", "url": agents.url(name)}] for name in ("ours", "theirs")}
+        marked = {"_meta": {"io.pallas/foreign": True}}
+        own.servers[:] = [
+            entry("z/ours", remotes=remotes["ours"]),
+            entry("a/theirs", remotes=remotes["theirs"]) | marked,
+        ]
+        settings = {"health_interval": "3600", "agent_token": "of-the-platform", "own_registries": own.base}
+        async with a_world(database, **settings) as world:
+            workspace = await world.workspace(await world.register("All", registry_url=own.base))
+            for name in remotes:
+                await agents.until_called(name)
+                talk = await begin(world.http, workspace)
+                await talk.send(server_id=name)
+                await agents.until_called(name, tool="send_message")
+    for name, bearer in (("ours", "Bearer of-the-platform"), ("theirs", None)):
+        assert {one.authorization for one in agents.asked if one.agent == name} == {bearer}
 
 
 @requirement("P-4.6")

@@ -1,7 +1,7 @@
 """Where agents are, and which bearer they get: that of their instance.
 
-Those whose instance has none get the bearer of the settings, if their instance is a registry of this platform. Any
-other registry names addresses of strangers.
+Those whose instance has none get the bearer of the settings, if their instance is a registry of this platform that
+has them itself. Any other registry names addresses of strangers.
 """
 
 from collections.abc import Iterator
@@ -33,11 +33,15 @@ _ONE = Prepared(_AGENTS.where(PallasInstance.id == bindparam("instance")))
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an agent is, as the registry at `registry` says, and the encrypted token of its instance."""
+    """Where an agent is, as the registry at `registry` says, and the encrypted token of its instance.
+
+    `foreign`: that registry has it from another one.
+    """
 
     url: str
     registry: str
     sealed: str | None = field(repr=False)
+    foreign: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class Targets:
         for row in await fetch(self._engine, _ONE, {"instance": instance_id}):
             for agent in row.agents:
                 if agent["server_id"] == server_id:
-                    return self.target_at(Address(agent["url"], row.registry_url, row.agent_token_encrypted))
+                    sealed, foreign = row.agent_token_encrypted, agent.get("foreign", False)
+                    return self.target_at(Address(agent["url"], row.registry_url, sealed, foreign))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
     def target_at(self, address: Address) -> Target:
@@ -95,23 +100,28 @@ class Targets:
         Raises:
             PallasError: the instance's token cannot be read.
         """
-        return self._target(address.url, self._token(address.registry, address.sealed))
+        return self._target(address.url, self._token(address.registry, address.sealed, foreign=address.foreign))
 
     def _agents(self, row: Row[str, str, str, list[Any], str | None], name: str) -> Iterator[Agent]:
+        url, sealed = row.registry_url, row.agent_token_encrypted
         try:
-            token, readable = self._token(row.registry_url, row.agent_token_encrypted), True
+            own, foreign = (self._token(url, sealed, foreign=foreign) for foreign in (False, True))
+            readable = True
         except PallasError:
-            token, readable = None, False
+            own, foreign, readable = None, None, False
         stored: dict[str, Any]
         for stored in row.agents:
+            token = foreign if stored.get("foreign", False) else own
             target = self._target(stored["url"], token) if readable else None
             yield Agent(row.id, name, stored["server_id"], stored["title"], target)
 
     def _target(self, url: str, token: str | None) -> Target:
         return Target(reached(url, self._settings.origins), token)
 
-    def _token(self, registry: str, sealed: str | None) -> str | None:
+    def _token(self, registry: str, sealed: str | None, *, foreign: bool) -> str | None:
         if sealed is not None:
             return self._vault.open(sealed)
         default, own = self._settings.agent_token, self._settings.own_registries
-        return default.get_secret_value() if default and is_own(registry, own, self._settings.origins) else None
+        if default is None or foreign or not is_own(registry, own, self._settings.origins):
+            return None
+        return default.get_secret_value()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Text, bindparam, func, select
+from sqlalchemy import Row, Text, bindparam, func, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Denied, Rejected, Unavailable
@@ -48,6 +48,9 @@ ATTACHED = (
         AgentConnection.url,
         PallasInstance.registry_url,
         PallasInstance.agent_token_encrypted,
+        PallasInstance.agents.contains(
+            func.jsonb_build_array(func.jsonb_build_object("server_id", AgentConnection.server_id, "foreign", true()))
+        ).label("foreign"),
     )
     .join(
         Assignment,
@@ -94,7 +97,7 @@ def the_agent(found: Sequence[Row[*tuple[Any, ...]]]) -> Chosen:
         raise Rejected(sentence, code="ambiguous_agent", field="agent_server_id")
     agent = found[0]
     model = Model(agent.vision, agent.context_window, agent.max_output_tokens)
-    address = Address(agent.url, agent.registry_url, agent.agent_token_encrypted)
+    address = Address(agent.url, agent.registry_url, agent.agent_token_encrypted, agent.foreign)
     return Chosen(agent.pallas_instance_id, agent.server_id, agent.title, model, address)
 
 

@@ -117,6 +117,7 @@ export interface DiscoveredAgent {
   url: string;
   capabilities: Capabilities;
   health: HealthView | null;
+  foreign: boolean;
 }
 
 export interface EmptyPicker {

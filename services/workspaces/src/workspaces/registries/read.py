@@ -16,6 +16,9 @@ from workspaces.registries.policy import Policy
 from workspaces.registries.urls import FIELD, LONGEST_URL
 from workspaces.registries.words import line
 
+FOREIGN = "io.pallas/foreign"
+"""In `_meta`: the registry of a platform has this entry from another registry."""
+
 MOST_ENTRIES = 1000
 LONGEST_ID, LONGEST_TITLE, LONGEST_DESCRIPTION, LONGEST_SERVER_NAME = 128, 200, 1000, 300
 LONGEST_ICON = 96 * 1024
@@ -37,7 +40,7 @@ class Listing:
 
 
 def read_document(document: Any, policy: Policy) -> Listing:
-    """The agents in a document.
+    """The agents in a document. Those that the registry has from others come last, so they take no id of its own ones.
 
     Raises:
         Rejected: it has no list `servers` (`bad_registry`).
@@ -46,10 +49,10 @@ def read_document(document: Any, policy: Policy) -> Listing:
     if not _is_list(entries):
         raise Rejected(f"{FIELD}: the document has no list `servers`", code="bad_registry", field=FIELD)
     agents, unusable = dict[str, DiscoveredAgent](), list[UnusableEntry]()
-    for number, entry in enumerate(entries[:MOST_ENTRIES], 1):
+    for number, entry in sorted(enumerate(entries[:MOST_ENTRIES], 1), key=lambda one: _is_foreign(one[1])):
         server = _object(_object(entry).get("server"))
         try:
-            agent = _agent(server, policy)
+            agent = _agent(server, policy, foreign=_is_foreign(entry))
             if agent.server_id in agents:
                 raise _Unusable(f"the id {agent.server_id!r} is listed twice")
             agents[agent.server_id] = agent
@@ -66,7 +69,11 @@ def read_document(document: Any, policy: Policy) -> Listing:
     )
 
 
-def _agent(server: Mapping[str, Any], policy: Policy) -> DiscoveredAgent:
+def _is_foreign(entry: Any) -> bool:
+    return FOREIGN in _object(_object(entry).get("_meta"))
+
+
+def _agent(server: Mapping[str, Any], policy: Policy, *, foreign: bool) -> DiscoveredAgent:
     if not server:
         raise _Unusable("there is no object `server`")
     name = line(server.get("name"), LONGEST_SERVER_NAME)
@@ -84,6 +91,7 @@ def _agent(server: Mapping[str, Any], policy: Policy) -> DiscoveredAgent:
         icon=_icon(server.get("icons")),
         url=_url(server.get("remotes"), policy),
         capabilities=_capabilities(_object(server.get("capabilities"))),
+        foreign=foreign,
     )
 
 

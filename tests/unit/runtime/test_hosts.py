@@ -7,7 +7,7 @@ import pytest
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 
-from pallas_runtime.http.guard import accepted_hosts
+from pallas_runtime.http.senders import accepted_hosts
 
 ACCEPTED = accepted_hosts("https://pallas.example/", ["other.example", "any.example:*"], ["https://page.example"])
 HOSTS = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pallas_runtime.http.guard import name_caller
+from pallas_runtime.http.senders import name_caller
 
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("127.0.0.1"), ip_network("fd00::/8"))
 

@@ -50,7 +50,7 @@ from pallas_contracts.catalog import (
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from pallas_runtime.http.guard import accepted_hosts
+from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of

@@ -32,7 +32,7 @@ from pallas_contracts.catalog import (
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.service import connect_service, offer_agents
 from pallas_runtime.http.bearers import Bearers
-from pallas_runtime.http.guard import accepted_hosts
+from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 

@@ -31,7 +31,7 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
 from pallas_credentials.accounts import Account
 from pallas_postgres.engine import open_engine, ping
-from pallas_runtime.http.guard import accepted_hosts
+from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service, Simple
 

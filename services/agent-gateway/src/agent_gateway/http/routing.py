@@ -39,7 +39,7 @@ from pallas_jsonrpc.strict_json import loads
 from pallas_runtime.front import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import TooLarge, declares_more, lower_media_type, read_body, replayed
-from pallas_runtime.http.guard import Network, name_caller
+from pallas_runtime.http.senders import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from data_pool.methods import AgentMethods
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.http.bearers import Bearers, bearer_of
-from pallas_runtime.http.guard import AcceptedHosts
 from pallas_runtime.http.problems import problem
+from pallas_runtime.http.senders import AcceptedHosts
 
 PATH = "/rpc"
 

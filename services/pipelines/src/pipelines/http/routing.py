@@ -26,7 +26,7 @@ from pallas_contracts.turns import Principal
 from pallas_runtime.front import of_caller
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.bodies import TooLarge, UnderWay, read_body
-from pallas_runtime.http.guard import AcceptedHosts, accepted_hosts
+from pallas_runtime.http.senders import AcceptedHosts, accepted_hosts
 from pallas_runtime.logs import log_context
 from pallas_runtime.probes import Probes
 from pallas_runtime.telemetry import tracer

@@ -18,8 +18,8 @@ from starlette.types import Scope
 
 from pallas_credentials.accounts import basic_of
 from pallas_runtime.front import Admitted, Limit
-from pallas_runtime.http.guard import name_caller
 from pallas_runtime.http.problems import problem
+from pallas_runtime.http.senders import name_caller
 from workspaces.access.login import Logins
 from workspaces.access.sessions import LoggedIn
 from workspaces.http.parts import API, LOGIN, SESSION

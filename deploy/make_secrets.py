@@ -1,7 +1,8 @@
 """Generates the secrets of Compose and Kubernetes, one file each in deploy/secrets. Existing files are not changed.
 
-The broker's users, certificate and store key are written beside that folder. Users are written each time, because
-their rights follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
+The broker's users and certificate are written beside that folder, and the key of its store into its folder `nats`.
+Users are written each time, because their rights follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose
+reads it).
 
 The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
 as another user. Passwords of accounts are stored beside the hashes that services get. `coder-token` is a placeholder:
@@ -21,6 +22,7 @@ from cryptography.fernet import Fernet
 from pallas_cli import private_files
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import READABLE, BrokerFolder
+from pallas_cli.refused import Refused
 from pallas_contracts.catalog import CLI, RESTORE, SPEAKERS, WORKER
 
 HERE = Path(__file__).parent
@@ -96,5 +98,8 @@ def _random() -> str:
 
 
 if __name__ == "__main__":
-    made = make_secrets(FOLDER, HERE / os.environ.get("PALLAS_TEAM", TEAM))
+    try:
+        made = make_secrets(FOLDER, HERE / os.environ.get("PALLAS_TEAM", TEAM))
+    except Refused as refused:
+        raise SystemExit(f"make secrets: {refused}") from refused
     sys.stdout.write(f"generated {len(made)} secrets in {FOLDER}\n")

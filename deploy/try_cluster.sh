@@ -37,7 +37,7 @@ kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=
     --from-file=deploy/secrets/team-lifecycle-nats-seed --from-file=deploy/secrets/workspaces-nats-seed \
     | kubectl apply --server-side --filename=-
 kubectl create secret generic broker --dry-run=client --output=yaml --from-file=deploy/tls.conf \
-    --from-file=deploy/store.conf \
+    --from-file=deploy/secrets/nats/store.conf \
     --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key --from-file=deploy/secrets/nats-ca \
     | kubectl apply --server-side --filename=-
 uv run pallas k8s apply teams/demo --manifests "$overlay" --broker deploy

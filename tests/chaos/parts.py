@@ -113,7 +113,8 @@ class Stage:
     `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
 
-    def __init__(self, folder: Path, team: Path) -> None:
+    def __init__(self, folder: Path, team: Path, fast_agent: Path | None) -> None:
+        """`fast_agent` is the Python of fast-agent-worker."""
         self.effects, self.calls = folder / "effects", folder / "calls"
         self.nats = NatsServer(folder / "nats", encrypted=True)
         self.counter = _recording("tests.chaos.counter", folder, self.effects, self.calls)
@@ -136,9 +137,8 @@ class Stage:
             common["PALLAS_REDIS_URL"] = f"redis://127.0.0.1:{self.redis.port}"
         self.gateways = [_service("agent_gateway", number, folder, common) for number in (1, 2)]
         self.workers = [_service("agent_worker", number, folder, common) for number in (1, 2, 3)]
-        python = _fast_agent_python()
         self.fast_agents = [
-            _service("fast_agent_worker", number, folder, common, python) for number in (1, 2) if python is not None
+            _service("fast_agent_worker", number, folder, common, fast_agent) for number in (1, 2) if fast_agent
         ]
         self.pools = [_service("data_pool", number, folder, common) for number in (1, 2)]
         self.pipelines = [_service("pipelines", number, folder, common) for number in (1, 2)]
@@ -191,13 +191,13 @@ def _service(
     return Part(name, [str(python), "-m", module], folder, env, "readyz")
 
 
-def _fast_agent_python() -> Path | None:
+async def find_fast_agent() -> Path | None:
     """The Python of fast-agent-worker, where its environment can be made."""
     from pallas_cli.processes.fast_agent import fast_agent_python
     from pallas_cli.refused import Refused
 
     try:
-        return fast_agent_python(os.environ, print)
+        return await asyncio.to_thread(fast_agent_python, os.environ, print)  # it runs a loop of its own
     except Refused as refused:
         print(f"no agents of fast-agent: {refused}")
         return None

@@ -15,7 +15,7 @@ from tests.chaos.checker import Violation, check
 from tests.chaos.collect import left_in_queue, read_log
 from tests.chaos.effects import Effect, read_effects
 from tests.chaos.evidence import CallerView, Evidence, LoggedTurn
-from tests.chaos.parts import SECRET, Stage
+from tests.chaos.parts import SECRET, Stage, find_fast_agent
 from tests.chaos.programs import Program, program_of
 from tests.chaos.recovery import recoveries
 from tests.chaos.script import PROGRAM, ScriptedCall, scripted_blows, scripted_calls, scripted_hail, scripted_programs
@@ -63,7 +63,7 @@ class Result:
 
 async def run(options: Options, folder: Path, report: Callable[[str], None]) -> Result:
     """Start everything, run the storm while the calls are made, restart everything, and check the evidence."""
-    stage = Stage(folder, TEAM)
+    stage = Stage(folder, TEAM, await find_fast_agent())
     try:
         await stage.start()
         report(f"seed {options.seed}: {options.turns} calls")

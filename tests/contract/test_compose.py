@@ -16,6 +16,7 @@ from tests.deployment.compose import PATH, SECRETS, compose, containers, environ
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 from tests.embedded import nats_version
 
+from pallas_cli.refused import Refused
 from pallas_runtime.settings import FILE_SUFFIX
 from pallas_runtime.span_export import FLUSH_SECONDS
 
@@ -23,8 +24,8 @@ MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
 JOBS = {*MIGRATIONS, "demo-library"}
 OURS = {*SERVICES, *JOBS, "demo-tools", "backup", "fast-agent-worker"}
 HOSTED = ROOT / "deploy" / "demo-team"
-MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/store.conf", "deploy/tls"}
-"""What `make secrets` makes beside the secrets."""
+MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/secrets/nats/store.conf", "deploy/tls"}
+"""What `make secrets` makes for the broker alone."""
 JWT = HOSTED / "fastagent.secrets.yaml"
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
@@ -133,6 +134,33 @@ def test_making_secrets_again_changes_nothing_and_their_folder_is_private(secret
     assert make_secrets(secrets) == []
     assert {path: path.read_bytes() for path in secrets.parent.rglob("*") if path.is_file()} == before
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+
+
+def test_every_private_key_is_in_a_folder_of_its_owner_alone(secrets: Path) -> None:
+    deploy = secrets.parent
+    keys = [
+        path for path in deploy.rglob("*") if path.is_file() and re.search(rb'key: "|PRIVATE KEY', path.read_bytes())
+    ]
+    assert {path.name for path in keys} >= {"store.conf", "server.key"}
+    closed = {path for path in deploy.rglob("*") if path.is_dir() and not path.stat().st_mode & 0o077}
+    assert [path for path in keys if closed.isdisjoint(path.parents)] == []
+
+
+def test_the_key_of_the_brokers_store_is_not_replaced(tmp_path: Path) -> None:
+    make_secrets(tmp_path / "secrets")
+    path, beside = tmp_path / "secrets" / "nats" / "store.conf", tmp_path / "store.conf"
+    text = path.read_text("utf-8")
+    path.rename(beside)
+    make_secrets(tmp_path / "secrets")
+    assert path.read_text("utf-8") == text
+    assert not beside.exists()
+    path.unlink()
+    with pytest.raises(Refused, match=f"is missing: put {path} back.* remove .*{tmp_path / 'store-key.sha256'}"):
+        make_secrets(tmp_path / "secrets")
+    for wrong, why in (("", "is empty"), (text.replace('key: "', 'key: "0'), "another key")):
+        path.write_text(wrong, "utf-8")
+        with pytest.raises(Refused, match=why):
+            make_secrets(tmp_path / "secrets")
 
 
 def test_a_password_that_was_beside_the_secrets_of_pods_is_moved_to_those_of_operators(tmp_path: Path) -> None:

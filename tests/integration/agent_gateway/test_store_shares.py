@@ -6,15 +6,17 @@ import pytest
 from tests.builders import turn_requested
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
+from tests.integration.pipelines.lab import a_replica
+from tests.integration.real_parts import a_gateway
 from tests.waiting import soon
 
 from pallas_bus.history.store_use import StoreUse
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.streams import declare, stream_name
 from pallas_bus.turnlog.content import drop, offload
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.admission.limits import StoreShares
-from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import CALLS, PIPELINE_CACHE, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.errors import Unavailable
 
 MIB = 1024**2
@@ -65,3 +67,14 @@ async def test_a_full_store_is_told_at_once(bus: Connecting) -> None:
         with pytest.raises(Unavailable) as full:
             await offload(gateway, TurnRef("a", "a", "t"), "x", bytes(4 * MIB))
         assert full.value.code == "queue_full"
+
+
+async def test_gateways_and_pipelines_start_at_a_small_store(bus: Connecting) -> None:
+    small = 200 * MIB
+    with NatsServer(store="200MB") as server:
+        async with a_gateway(server.url, store_bytes=str(small)):
+            async with a_replica(server.url, store_bytes=str(small)) as replica:
+                assert replica.url
+            api = (await bus("cli", url=server.url)).api
+            infos = [await api(f"STREAM.INFO.{stream_name(bucket)}", {}) for bucket in (CALLS, PIPELINE_CACHE)]
+    assert [info["config"]["max_bytes"] for info in infos] == [small // 32] * 2

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
-from tests.deployment.compose import SECRETS, containers, environment, mounted_files
+from tests.deployment.compose import PATH, SECRETS, containers, environment, mounted_files
 from tests.embedded import free_port, nats_binary
 from tests.integration.real_parts import until
 
@@ -67,7 +67,8 @@ async def compose_nats(folder: Path, made: Path) -> AsyncGenerator[int]:
 def _mount(folder: Path, made: Path, here: Mapping[str, str]) -> None:
     folder.mkdir()
     for path in mounted_files("nats"):
-        source = made / path.name if (made / path.name).exists() else path
+        own = made / path.relative_to(PATH.parent)
+        source = own if own.exists() else path
         if source.is_dir():
             shutil.copytree(source, folder / path.name)
         else:

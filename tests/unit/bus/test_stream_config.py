@@ -1,7 +1,9 @@
 """The JetStream configuration of the catalogue's streams and buckets."""
 
-from pallas_bus.transport.streams import bucket_config, live_subject, stream_config
-from pallas_contracts.catalog import BUCKETS, STREAMS, TURN_LOG, TURN_QUEUE, WORKERS
+from dataclasses import replace
+
+from pallas_bus.transport.streams import bucket_config, live_subject, stream_config, within
+from pallas_contracts.catalog import BUCKETS, CALLS, STREAMS, TURN_LOG, TURN_QUEUE, WORKERS
 
 NANOSECONDS = 1_000_000_000
 
@@ -31,3 +33,9 @@ def test_streams_and_buckets_are_on_disk_and_allow_direct_reads() -> None:
 
 def test_a_stream_allows_a_consumer_for_each_of_100_000_agents() -> None:
     assert {stream_config(stream, 1)["max_consumers"] for stream in STREAMS} == {100_000}
+
+
+def test_a_bucket_takes_a_part_of_a_small_store_and_of_a_large_one_no_more_than_its_limit() -> None:
+    assert within(2**30, CALLS) == replace(CALLS, most_bytes=2**25)
+    assert within(2**35, CALLS) == CALLS
+    assert [within(2**20, thing) for thing in (WORKERS, TURN_LOG)] == [WORKERS, TURN_LOG]

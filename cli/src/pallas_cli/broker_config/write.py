@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pallas_cli.broker_config.store_key import MARK, require_same_key, require_text
 from pallas_cli.broker_config.text import tls_text, users_text
 from pallas_cli.broker_config.users import SYSTEM, Seeds, WorkerTeams, broker_users
-from pallas_cli.private_files import PRIVATE, kept
+from pallas_cli.private_files import PRIVATE, kept, private_folder
+from pallas_cli.refused import Refused
 
 USERS, TLS, STORE = "users.conf", "tls.conf", "store.conf"
 """The files that the broker's own configuration includes."""
@@ -18,7 +20,7 @@ READABLE = 0o444
 
 @dataclass(frozen=True, slots=True)
 class BrokerFolder:
-    """The folder with `users.conf`, `secrets/nats/USER.seed`, for TLS `tls.conf` and `tls/`, and `store.conf`."""
+    """The folder with `users.conf`, for TLS `tls.conf` and `tls/`, and `secrets/nats` with seeds and `store.conf`."""
 
     folder: Path
     containers: bool = False
@@ -49,5 +51,17 @@ class BrokerFolder:
         (self.folder / TLS).write_text(tls_text(seen / CERTIFICATE, seen / KEY), "utf-8")
 
     def write_store_key(self) -> None:
-        """Write the key with which the broker encrypts its store, unless it exists. Without it the store is lost."""
-        kept(self.folder / STORE, lambda: f'cipher: aes\nkey: "{secrets.token_hex(32)}"\n', self._mode)
+        """Write the key with which the broker encrypts its store, unless it exists. Without it the store is lost.
+
+        Raises:
+            Refused: the key that was written before is missing, or is another one now.
+        """
+        path, mark = self.seeds.folder / STORE, self.folder / MARK
+        store = f"the broker's store (its volume) and {mark}"
+        if (beside := self.folder / STORE).is_file() and not path.exists():
+            private_folder(path.parent)
+            beside.rename(path)
+        if not path.exists() and mark.exists():
+            raise Refused(f"the key of the broker's store is missing: put {path} back; if it is gone, remove {store}")
+        text = kept(path, lambda: f'cipher: aes\nkey: "{secrets.token_hex(32)}"\n', self._mode)
+        require_same_key(require_text(text, str(path)), mark, str(path), store=store)

@@ -22,8 +22,9 @@ from pallas_cli.processes.child import Child, Launch, Probe, adopt_orphans, star
 from pallas_cli.refused import Refused
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-STEADY = 1.0
-"""A process that was ready for so many seconds is restarted at once: it is an accident, and not its settings."""
+STEADY, QUIET = 1.0, 30.0
+"""A process that was ready for `STEADY` seconds is restarted at once, unless it had also ended in the `QUIET` seconds
+before: once is an accident, and not its settings."""
 
 BROKEN_EVERY = 3.0
 BROKEN_TIMES = 4
@@ -153,6 +154,7 @@ class _Keeper:
         self._report = report
         self._on_restart = on_restart
         self._ready_at = inf
+        self._ended_at = -inf
         self._pause = FIRST_PAUSE
         self._first_ready: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -203,7 +205,8 @@ class _Keeper:
                     first_ready.set_exception(Refused(f"{self.spec.label}: {self.child.last_line() or 'refused'}"))
                     return
                 self._report(f"{self.spec.label} {_ending(code)}")
-            pause, self._pause = pause_after(monotonic() - self._ready_at, self._pause)
+            before, self._ended_at = self._ended_at, monotonic()
+            pause, self._pause = pause_after(self._ended_at - self._ready_at, self._ended_at - before, self._pause)
             self._report(f"{self.spec.label} restarts in {pause:.1f} s (log: {self.log})")
             await asyncio.sleep(pause)
 
@@ -248,12 +251,13 @@ async def _start_behind(keeper: _Keeper, starting: Mapping[asyncio.Task[None], _
         await keeper.start()
 
 
-def pause_after(uptime: float, pause: float) -> tuple[float, float]:
+def pause_after(uptime: float, apart: float, pause: float) -> tuple[float, float]:
     """The seconds before a process is restarted that was ready for `uptime` seconds, and those of the next time.
 
-    They double from 0.2 s to 5 s.
+    It had ended `apart` seconds before, too. They double from 0.2 s to 5 s.
     """
-    return (0.0, FIRST_PAUSE) if uptime >= STEADY else (pause, min(2 * pause, LONGEST_PAUSE))
+    accident = uptime >= STEADY and apart >= QUIET
+    return (0.0, FIRST_PAUSE) if accident else (pause, min(2 * pause, LONGEST_PAUSE))
 
 
 def _ending(code: int) -> str:

@@ -12,11 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pallas_cli.broker_config.store_key import MARK, require_same_key, require_text
 from pallas_cli.private_files import PRIVATE_FOLDER, kept
-from pallas_cli.refused import Refused
+from pallas_cli.refused import Refused, WrongUsage
 
 SECRETS = "secrets"
 """The folder of secrets, private to its owner."""
+
+_BROKER_KEY = "PALLAS_BROKER_KEY"
 
 
 @contextmanager
@@ -53,8 +56,29 @@ def _take(handle: int, folder: Path) -> None:
 
 
 def broker_key(folder: Path) -> str:
-    """The key with which the broker of a data folder encrypts its store."""
-    return os.environ.get("PALLAS_BROKER_KEY") or kept_secret(folder, "broker-key")
+    """The key with which the broker of a data folder encrypts its store: of `PALLAS_BROKER_KEY`, or kept in the folder.
+
+    Raises:
+        Refused: it is empty, or it is not the key that the store was made with.
+    """
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import value_of
+
+    try:
+        given = value_of(os.environ, _BROKER_KEY)
+    except Rejected as error:
+        raise WrongUsage(f"{_BROKER_KEY}: {error.message}") from error
+    path, store = folder / SECRETS / "broker-key", folder / "nats" / "store"
+    new = not store.is_dir() or not any(store.iterdir())
+    if not given and not path.exists() and not new:
+        raise Refused(
+            f"the key of the broker's store is missing: put {path} back, or set {_BROKER_KEY} as before; "
+            f"if it is gone, or the store was never encrypted, remove {store}"
+        )
+    named = _BROKER_KEY if given else str(path)
+    key = require_text(given or kept_secret(folder, path.name), named)
+    require_same_key(key, store.with_name(MARK), named, store=str(store), new=new)
+    return key
 
 
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:

@@ -28,7 +28,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask, watch_changes
 from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.streams import declare, within
 from pallas_bus.turnlog.expiry import expire_content
 from pallas_calls.service import Calls, make_calls
 from pallas_contracts.agents import GatewayPresence
@@ -142,11 +142,13 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
 
 
 def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
-    """The streams and buckets that this service declares, with the retention of the settings."""
+    """The streams and buckets that this service declares, with the retention and the limits of the settings."""
     days = dict.fromkeys(EVENTS, settings.event_days)
     days[TURN_OBJECTS.name] = 1 + settings.event_days  # a turn may wait and run before its content counts
     return [
-        replace(thing, max_age=days[thing.name] * _DAY) if isinstance(thing, Stream) and thing.name in days else thing
+        replace(thing, max_age=days[thing.name] * _DAY)
+        if isinstance(thing, Stream) and thing.name in days
+        else within(settings.store_bytes, thing)
         for thing in OWNED
     ]
 

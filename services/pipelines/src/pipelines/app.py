@@ -9,6 +9,7 @@ from functools import partial
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.errors import poll_now, polling
 from pallas_bus.transport.kv import watch
+from pallas_bus.transport.streams import within
 from pallas_calls.service import make_calls
 from pallas_contracts.catalog import (
     AGENTS,
@@ -86,7 +87,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
     key = log_key_of(settings.log_key, "executions of an agent's label are found only at this replica")
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bus = await enter(connect_service(settings, process, PIPELINES, *_OWN, GATEWAYS, BUDGETS, SPENDING))
+        own = [within(settings.store_bytes, bucket) for bucket in _OWN]
+        bus = await enter(connect_service(settings, process, PIPELINES, *own, GATEWAYS, BUDGETS, SPENDING))
         metrics = make_metrics(process.probes.metrics)
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))

@@ -4,6 +4,7 @@ The owner declares them: it creates or updates, which can be repeated. Other ser
 """
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
@@ -19,6 +20,9 @@ MAX_CONSUMERS = 100_000
 """There is a consumer for each agent; the server's default limit is 1,000."""
 
 LIVE_PREFIX = "pallas.v1.live"
+BUCKET_PARTS = 32
+"""A limit of a bucket is at most such a part of the broker's store, which reserves it, or refuses the bucket."""
+
 _RETRY = 0.2
 
 
@@ -63,6 +67,13 @@ def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
         "max_bytes": -1,
         **({"republish": {"src": "pallas.v1.>", "dest": f"{stream.live}.>"}} if stream.live else {}),
     }
+
+
+def within(store_bytes: int, thing: Stream | Bucket[Any]) -> Stream | Bucket[Any]:
+    """The stream or bucket as it is declared at a broker that may store `store_bytes`."""
+    if isinstance(thing, Stream) or thing.most_bytes is None:
+        return thing
+    return replace(thing, most_bytes=min(thing.most_bytes, store_bytes // BUCKET_PARTS))
 
 
 def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:

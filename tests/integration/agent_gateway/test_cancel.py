@@ -13,6 +13,7 @@ from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
 from agent_gateway.handshake.sessions import cancel_call, remember_call
+from agent_gateway.mcp.request import request_token, session_token
 from pallas_bus.transport import kv
 from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
@@ -164,6 +165,28 @@ async def test_a_turn_that_was_claimed_is_not_withdrawn_from_the_queue(platform:
     assert (await queue_state(platform.bus, platform.team, "bench")).running == 1
     platform.files[0].touch()
     assert (await platform.outcome(claimed)).status == "completed"
+
+
+async def test_only_a_handshake_era_call_that_runs_is_stored_for_its_cancel(
+    platform: Platform, front: Front, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = front.url(platform.team, "bench")
+    session = await wire.shake_hands(http, url)
+    ids = {"session": session_token(session, Principal(id="127.0.0.1", type="peer")), "request": request_token(1)}
+    call = wire.legacy("tools/call", waiting(platform), session, request_id=1)
+    calling = asyncio.create_task(wire.answers(http, url, call))
+    await platform.claim(Claimed)
+    assert await kv.get(platform.bus, CALLS, **ids) is not None
+    platform.files[0].touch()
+    assert not (await calling)[-1]["result"]["isError"]
+
+    async def forgotten() -> bool:
+        return await kv.get(platform.bus, CALLS, **ids) is None
+
+    await until(forgotten)
+    body, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
+    assert (await http.post(url, json=body, headers=headers)).status_code == 202
+    assert "a cancel names no call that runs" in caplog.text
 
 
 async def test_a_cancel_that_arrives_before_its_call_cancels_it(platform: Platform, front: Front) -> None:

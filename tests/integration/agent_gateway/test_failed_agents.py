@@ -1,8 +1,10 @@
 """Calls of an agent that could not be started anywhere are refused at once; without any worker they wait."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
+import pytest
 from mcp_types import CallToolResult
 from tests.builders import turn_requested
 from tests.integration.agent_gateway.conftest import Platform
@@ -11,13 +13,15 @@ from tests.waiting import eventually, soon, within
 
 from pallas_bus.transport import kv
 from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
+from pallas_bus.turnlog.content import fetch, offload
 from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import CONTENT_SECONDS
 from pallas_calls.admission.waiting_turns import WaitingTurn
 from pallas_contracts.agents import Limits, WorkerPresence
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, Claimed
+from pallas_contracts.turns import CancelRequested, Claimed, TurnStatus
 
 
 async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str) -> None:
@@ -128,13 +132,18 @@ async def test_a_turn_that_was_claimed_is_not_given_up(platform: Platform) -> No
     assert isinstance((await claim_state(platform.bus, TurnRef.of(request))).claim, Claimed)
 
 
-async def test_a_turn_whose_worker_is_lost_ends_when_no_other_can_go_on(platform: Platform) -> None:
+@pytest.mark.parametrize(("keep", "seconds"), [({"cancelled": 7200.0}, 7200), ({}, CONTENT_SECONDS)])
+async def test_a_turn_whose_worker_is_lost_ends_when_no_other_can_go_on_and_its_content_is_kept_as_its_agent_says(
+    platform: Platform, keep: dict[TurnStatus, float], seconds: float
+) -> None:
     front = await serving(platform)
+    await platform.publish(limits=Limits(keep=keep))
     request, calls = turn_requested(platform.team, "bench"), front.gateway.calls
     await present(platform, "w1", hosts=False, bench="no such module")
     await until_worker_known(front, platform, "w1")
     position = (await submit(platform.bus, request)).seq
     lost = Claimed(attempt=1, worker="gone", at=utc_now())
+    answer = await offload(platform.bus, TurnRef.of(request), "answer-1-a", b"what a tool answered")
     await claim(platform.bus, TurnRef.of(request), lost, after=0)
     with WaitingTurn(calls.waiting, request, position, None, lost) as turn:
         for _ in range(3):
@@ -144,6 +153,8 @@ async def test_a_turn_whose_worker_is_lost_ends_when_no_other_can_go_on(platform
     outcome = await stored_outcome(platform.bus, TurnRef.of(request))
     assert outcome is not None
     assert (outcome.status, outcome.attempt) == ("cancelled", 1)
+    assert outcome.content_until == outcome.ended_at + timedelta(seconds=seconds)
+    assert await fetch(platform.bus, TurnRef.of(request), answer) == b"what a tool answered"
     assert (await queue_state(platform.bus, platform.team, "bench")).waiting == 0
 
 

@@ -3,10 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import override
+from typing import Any, override
 
 import httpx
 import pytest
@@ -15,17 +15,21 @@ from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.embedded import NatsServer
 from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.bus.turns import lifetimes
 from tests.integration.real_parts import Front
 from tests.waiting import PATIENCE, Collected, eventually, soon, within
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
+from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of, offload_request, whole_request
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls import service, submit_turn
-from pallas_calls.model import Observer
+from pallas_calls.model import Observer, Refusal
 from pallas_calls.submit_turn import Submitted
 from pallas_contracts.agents import Limits
+from pallas_contracts.catalog import TURN_OBJECTS
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 
 REFUSED_WITHIN = 4.0
@@ -144,3 +148,41 @@ async def test_a_caller_that_leaves_cancels_its_turn_only_if_there_may_be_one(
     await asyncio.gather(call, return_exceptions=True)
     await asyncio.sleep(0)  # a cancel is written in the background
     assert cancelled == ([TurnRef.of(request)] if admitted else [])
+
+
+BIG = "x" * OFFLOAD_ABOVE
+
+
+@pytest.mark.parametrize(
+    ("code", "made", "mine"),
+    [("queue_full", False, []), ("unavailable", False, [3600]), ("unavailable", True, [None])],
+    ids=["not stored", "not found", "made"],
+)
+async def test_what_a_refused_call_with_a_key_offloaded_is_kept_only_as_long_as_its_turn_may_need_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, code: str, made: bool, mine: list[int | None]
+) -> None:
+    finished, retry = Collected[str](), submit_turn.retry_while_unavailable
+
+    async def refuse(bus: Bus, request: TurnRequested) -> Stored:
+        if made:
+            await submit(bus, request)
+        raise Unavailable("no confirmation", code=code)
+
+    async def retried[T](attempt: Callable[[], Awaitable[T]], what: str, **settings: Any) -> T:
+        try:
+            return await retry(attempt, what, **settings)
+        finally:
+            finished.add(what)
+
+    monkeypatch.setattr(submit_turn, "submit", refuse)
+    monkeypatch.setattr(submit_turn, "retry_while_unavailable", retried)
+    monkeypatch.setattr(submit_turn, "SUBMIT_TIMEOUT", 0.2)
+    front = await platform.gateway()
+    request = turn_requested(platform.team, "bench", arguments={"text": BIG}).model_copy(update={"digest": "d" * 32})
+    other = await offload_request(platform.bus, request, "other")
+    refused = await submit_turn.submit_turn(platform.bus, front.gateway.calls.feeds, request)
+    assert isinstance(refused, Refusal)
+    assert await finished.count(2) == ["submit the turn", "remove offloaded content"]
+    found = await lifetimes(platform.bus, TURN_OBJECTS, objects_of(TurnRef.of(request)))
+    assert sorted(found, key=str) == sorted([None, *mine], key=str)
+    assert await whole_request(platform.bus, other) == request

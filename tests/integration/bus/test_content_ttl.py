@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
-from tests.integration.bus.turns import TOOL, attempt_of, result, step, text
+from tests.integration.bus.turns import TOOL, attempt_of, lifetimes, result, step, text
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
@@ -13,7 +13,6 @@ from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
 from pallas_bus.turnlog.writer import LEAST_CONTENT_TTL, TurnWriter
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
-from pallas_contracts.contract import Stream
 from pallas_contracts.turns import TurnOutcome, TurnRequested, TurnStatus
 
 AFTER = 120
@@ -25,16 +24,6 @@ async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
     """An attempt at a turn of at most `LONGEST` seconds whose content is kept for `AFTER`."""
     made = await attempt_of(bus, request)
     return TurnWriter(bus, made.ref, 1, made.fence, keep=lambda _status: AFTER, turn_timeout=LONGEST, kept=request)
-
-
-async def lifetimes(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
-    """The TTL of each message on the subject in seconds, or None."""
-    found: list[int | None] = []
-    async for record in read(bus, stream.name, subject):
-        ask = f'{{"seq": {record.seq}}}'.encode()
-        headers = (await bus.request(f"$JS.API.DIRECT.GET.{stream.name}", ask)).headers or {}
-        found.append(int(headers["Nats-TTL"].removesuffix("s")) if "Nats-TTL" in headers else None)
-    return found
 
 
 async def ended(writer: TurnWriter, request: TurnRequested) -> TurnOutcome:

@@ -13,6 +13,7 @@ from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import TURN_LOG
+from pallas_contracts.contract import Stream
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CancelRequested,
@@ -52,6 +53,16 @@ async def writer_of_the_cancel(writer: TurnWriter) -> TurnWriter:
     """The writer that ends a cancelled turn: its fence is the cancel, which superseded the claim."""
     state = await claim_state(writer.bus, writer.ref)
     return TurnWriter(writer.bus, writer.ref, writer.attempt, state.seq)
+
+
+async def lifetimes(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
+    """The TTL of each message on the subject in seconds, or None."""
+    found: list[int | None] = []
+    async for record in read(bus, stream.name, subject):
+        ask = f'{{"seq": {record.seq}}}'.encode()
+        headers = (await bus.request(f"$JS.API.DIRECT.GET.{stream.name}", ask)).headers or {}
+        found.append(int(headers["Nats-TTL"].removesuffix("s")) if "Nats-TTL" in headers else None)
+    return found
 
 
 async def stored(bus: Bus, ref: TurnRef) -> list[Record]:

@@ -4,12 +4,13 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from pyrage import x25519
-from tests.builders import turn_requested
+from tests.builders import agent_definition, turn_requested
 from tests.conftest import Connecting
 from tests.contract.tree import ROOT
 from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
@@ -29,8 +30,10 @@ from pallas_cli.backup import create
 from pallas_cli.backup.keys import KEYS
 from pallas_cli.backup.store import Kind, open_store
 from pallas_cli.stack.data import locked
+from pallas_contracts.agents import Limits
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import (
+    AGENTS,
     BUCKETS,
     DATABASES,
     GATEWAY,
@@ -232,8 +235,10 @@ async def test_a_turn_that_only_the_log_has_shows_what_it_had_begun_and_can_be_e
     nats_url: str, bus: Connecting, team: str, tmp_path: Path
 ) -> None:
     gateway, operator = await bus(GATEWAY), Pallas({"PALLAS_NATS_URL": nats_url}, tmp_path)
-    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, HOLDS)
+    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, HOLDS, AGENTS)
     request = turn_requested(team, "cashier", tool="charge")
+    keeping = agent_definition(team, "cashier", limits=Limits(keep={"completed": 7200.0}))
+    await kv.put(gateway, AGENTS, keeping, team=team, agent="cashier")
     ref, claimed = TurnRef.of(request), Claimed(attempt=1, worker="lost", tool="charge", at=utc_now())
     writer = TurnWriter(gateway, ref, 1, await claim(gateway, ref, claimed, after=0))
     await writer.tool_starting(ToolStarted(call="1", server="till", tool="charge"))
@@ -257,6 +262,7 @@ async def test_a_turn_that_only_the_log_has_shows_what_it_had_begun_and_can_be_e
     outcome = await stored_outcome(gateway, ref)
     assert outcome is not None
     assert (outcome.status, outcome.attempt, outcome.events) == ("completed", 2, 1)
+    assert outcome.content_until == outcome.ended_at + timedelta(hours=2)
     assert await stored_outcome(gateway, TurnRef.of(later)) is None
     await operator.done("turns", "reconcile", "--release", "--by", "alice")
     [again] = await operator.refused("turns", "reconcile", "--release")

@@ -182,7 +182,7 @@ def _service(name: str, url: str | None, answer: "httpx.Response | Exception | N
 
 
 def _clock(answers: "list[httpx.Response]") -> Finding:
-    """Tokens and leases compare times of different machines."""
+    """Tokens compare times of different machines."""
     skews = [
         abs(answer.extensions["received"] - parsedate_to_datetime(answer.headers["date"]).timestamp())
         for answer in answers

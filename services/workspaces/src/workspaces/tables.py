@@ -199,7 +199,7 @@ class ChatMessage(Base):
     the replica that calls the agent, as number@host. `question` is what the agent asks, with the names of
     its `fields` in order, since JSONB sorts keys. `answers` has what the person answered, by question. `remembers_from`
     is the `seq` of the oldest message that the agent was sent, `images_from` that of the oldest one that was sent with
-    its images. `progress` and `leased_until` are not used any more.
+    its images.
     """
 
     __tablename__ = "messages"
@@ -231,13 +231,11 @@ class ChatMessage(Base):
     error_code: Mapped[str | None]
     error: Mapped[str | None]
     turn_id: Mapped[str | None] = mapped_column(index=True)
-    progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]
     remembers_from: Mapped[int | None]
     images_from: Mapped[int | None]
     owner: Mapped[str | None]
-    leased_until: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(server_default=text("0"))
 
 

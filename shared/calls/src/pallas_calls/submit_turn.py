@@ -6,6 +6,7 @@ idempotency key a retry is the same turn, so the turn is not cancelled.
 """
 
 import asyncio
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored, retry_while_unavailable
-from pallas_bus.turnlog.content import drop, heaviest, offload_request
+from pallas_bus.turnlog.content import drop, heaviest, offload_request, request_object
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds
+from pallas_bus.turnlog.lookup import find_turn
 from pallas_bus.turnlog.queue import about_queue, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.cancel_turn import cancel_turn
@@ -55,6 +57,12 @@ SUBMIT_TIMEOUT = 3.0
 _TRY = 1.0
 _PAUSE = 0.1
 """Seconds of one attempt, and between two."""
+
+_NOT_STORED = ("queue_full", "too_large")
+"""Why the broker has not stored a message."""
+
+_UNCONFIRMED_TTL = 3600.0
+"""Seconds for which content is kept whose turn was not found: its message may yet arrive, and wait for a worker."""
 
 _NOT_RELAYED = events_of(TextDelta, ModelCalled, ModelFailed, Answered, HandedBack)
 """Events that callers do not get: a model's text, its cost and the journal stay in the log."""
@@ -135,9 +143,10 @@ async def _submit(
     bus: Bus, feeds: TurnFeeds, request: TurnRequested, skip: frozenset[type[TurnEvent]]
 ) -> Submitted | Refusal:
     light: TurnRequested | None = None
+    own = secrets.token_hex(8) if request.is_shared else None
     feed = feeds.open(TurnRef.of(request), skip=skip)
     try:
-        light = await offload_request(bus, request)
+        light = await offload_request(bus, request, own)
         stored = await _put(bus, light)
     except (Unavailable, Rejected) as error:
         if feed.attempt:
@@ -145,11 +154,14 @@ async def _submit(
             return Submitted(light or request, feed, 0)
         feeds.close(feed)
         if light is None or light.stowed is not None:
-            bus.spawn(_drop(bus, request))
+            is_sure = light is None or error.code in _NOT_STORED
+            bus.spawn(_drop(bus, request) if own is None else _drop_own(bus, request, own, is_sure=is_sure))
         return _refused(bus, request, error)
     except BaseException:
         feeds.close(feed)
-        if light is None:
+        if own is not None and (light is None or light.stowed is not None):
+            bus.spawn(_drop_own(bus, request, own, is_sure=light is None))
+        elif light is None:
             bus.spawn(_drop(bus, request))
         raise
     return Submitted(light, feed, stored.seq, joined=stored.duplicate and request.is_shared)
@@ -157,10 +169,28 @@ async def _submit(
 
 async def _drop(bus: Bus, request: TurnRequested) -> None:
     """Remove the offloaded content of a turn that is not executed; what cannot be removed now expires."""
-    if request.is_shared:
-        return  # another call with the same key may have made the turn, which needs the content
     with suppress(PallasError):
         await retry_while_unavailable(lambda: drop(bus, TurnRef.of(request)), "remove offloaded content")
+
+
+async def _drop_own(bus: Bus, request: TurnRequested, own: str, *, is_sure: bool) -> None:
+    """Remove what the refused call `own` of a shared turn has offloaded, unless the turn may need it.
+
+    Other calls with the same key have objects of their own, so theirs stay. If this call has made the turn, the turn's
+    end removes the object. If no turn is found, although nothing says that the message was not stored (`is_sure`), it
+    may still arrive: the object then expires.
+    """
+    ref = TurnRef.of(request)
+
+    async def attempt() -> None:
+        found = await find_turn(bus, request)
+        if found is None and not is_sure:
+            await offload_request(bus, request, own, ttl=_UNCONFIRMED_TTL)
+        elif found is None or found.digest != request.digest:
+            await drop(bus, ref, request_object(own))
+
+    with suppress(PallasError):
+        await retry_while_unavailable(attempt, "remove offloaded content", facts={"turn": ref.turn_id})
 
 
 async def _put(bus: Bus, request: TurnRequested) -> Stored:
@@ -217,7 +247,10 @@ def nowhere_to_store() -> Refusal:
 
 
 def not_confirmed(request: TurnRequested) -> Refusal:
-    """The refusal of a call with an idempotency key whose turn may be in its queue: the call can be retried."""
+    """The refusal of a call with an idempotency key whose turn may be in its queue, and be executed.
+
+    The call can be retried: with its key it gets that turn.
+    """
     message = "The platform cannot take turns right now. Try again shortly with the same idempotency key."
     return Refusal("busy", message, RETRY_AFTER_MS, request.turn_id, limit="broker")
 

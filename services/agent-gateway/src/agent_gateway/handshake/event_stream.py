@@ -125,8 +125,10 @@ class StreamObserver(Observer):
     primes: bool = False
     cursor: Cursor = BEGINNING
     remember: Callable[[], Awaitable[None]] | None = None
+    forget: Callable[[], Awaitable[None]] | None = None
     listens: bool = True
     _numbered: Cursor | None = None
+    _remembered: bool = False
 
     def __post_init__(self) -> None:
         report = self._report if self.call.progress_token is not None else None
@@ -141,7 +143,13 @@ class StreamObserver(Observer):
     async def on_admitted(self) -> None:
         """Store which turn the request became, before it can be cancelled."""
         if self.remember is not None:
+            self._remembered = True
             await self.remember()
+
+    async def answered(self) -> None:
+        """Remove what was stored of the request: it has its answer. One whose stream broke may still be cancelled."""
+        if self._remembered and self.forget is not None:
+            await self.forget()
 
     async def on_followed(self) -> None:
         """Send an id before the first event, if `primes` is set."""

@@ -175,10 +175,16 @@ async def remember_call(bus: Bus, session: str, request: str, turn: TurnRequeste
     await kv.put_nowait(bus, CALLS, call, session=session, request=request)
 
 
+async def forget_call(bus: Bus, session: str, request: str) -> None:
+    """Remove what `remember_call` stored: the call has its answer. Otherwise it expires."""
+    await kv.delete_nowait(bus, CALLS, session=session, request=request)
+
+
 async def cancel_call(bus: Bus, session: str, request: str) -> None:
     """Cancel the turn of a handshake-era request, if there is one.
 
-    A cancel may overtake its call, so an unknown call is read once more after `_OVERTAKEN` seconds.
+    A cancel may overtake its call, so an unknown call is read once more after `_OVERTAKEN` seconds. One that is still
+    unknown has its answer already, or was pushed out of the bucket.
     """
     try:
         call = await kv.get(bus, CALLS, session=session, request=request)
@@ -188,7 +194,9 @@ async def cancel_call(bus: Bus, session: str, request: str) -> None:
     except PallasError as error:
         log.warning("cannot read the call to cancel", extra={"reason": error.message})
         return
-    if call is not None:
+    if call is None:
+        bus.rarely.warn(log, "a cancel names no call that runs", session=session, request=request)
+    else:
         ref = TurnRef(call.team, call.agent, call.turn_id)
         with of_turn(**ref.facts), tracer.start_as_current_span("cancel_call"):
             cancelling = bus.spawn(cancel_turn(bus, ref, "cancelled by the caller", call.asked))

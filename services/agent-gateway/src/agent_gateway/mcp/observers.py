@@ -9,7 +9,7 @@ from mcp_types.version import is_version_at_least
 from agent_gateway.answers.progress import ProgressObserver, wanted_levels
 from agent_gateway.caller import is_released
 from agent_gateway.handshake.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, FollowedCall, StreamObserver
-from agent_gateway.handshake.sessions import Sessions, remember_call
+from agent_gateway.handshake.sessions import Sessions, forget_call, remember_call
 from agent_gateway.mcp.request import (
     Context,
     is_modern,
@@ -82,14 +82,18 @@ def stream_observer(
     request: TurnRequested,
     log_level: str | None,
 ) -> StreamObserver:
-    """Sends on a resumable stream. In a session it also stores the turn, so that the request can be cancelled."""
+    """Sends on a resumable stream. In a session it also stores the turn, so that the request can be cancelled.
+
+    What it stored has to be removed at the end: see `StreamObserver.answered`.
+    """
     ref, token = TurnRef.of(request), (context.meta or {}).get("progress_token")
     assert context.request_id is not None, "a call is a request"
     checked = tool.name if tool.output_schema is not None else None
     call = FollowedCall(ref, context.request_id, token, log_level, request.principal, wants_text(context), checked)
     session = session_of(context)
-    remember = (
-        partial(remember_call, platform.bus, session, request_token(context.request_id), request) if session else None
-    )
     primes = is_version_at_least(context.protocol_version, PRIMED_SINCE)
-    return StreamObserver(platform.key, call, stream.write, primes=primes, remember=remember)
+    observer = StreamObserver(platform.key, call, stream.write, primes=primes)
+    if session is not None:
+        known = (platform.bus, session, request_token(context.request_id))
+        observer.remember, observer.forget = partial(remember_call, *known, request), partial(forget_call, *known)
+    return observer

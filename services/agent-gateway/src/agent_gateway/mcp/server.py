@@ -287,6 +287,7 @@ class AgentServer:
         else:
             observer = stream_observer(context, stream, self.platform, tool, request, level)
             end = await call_once(self.platform.calls, request, limits, observer)
+            await observer.answered()
             if isinstance(end, TurnEnd):
                 stream.number_answer(observer.id_at(end.cursor))
         if isinstance(end, Refusal):

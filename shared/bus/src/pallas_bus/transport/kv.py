@@ -268,8 +268,18 @@ async def delete[M: Message](
         Unavailable: the bucket cannot be written now.
     """
     kept = time_to_live(marked) if marked is not None else {}
-    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", **_over(after), **kept}
+    headers = {**_REMOVAL, **_over(after), **kept}
     return (await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)).seq
+
+
+async def delete_nowait[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
+    """Remove an entry without waiting for the broker; it leaves a mark for a second. The removal may be lost."""
+    headers = _REMOVAL | time_to_live(1.0)
+    with suppress(Unavailable):
+        await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+
+
+_REMOVAL = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
 
 
 def _over(after: int | None) -> dict[str, str]:

@@ -49,10 +49,13 @@ def heaviest(bus: Bus) -> int:
     return min(OFFLOAD_ABOVE, bus.max_payload - HEADERS)
 
 
-async def offload_request(bus: Bus, request: TurnRequested) -> TurnRequested:
-    """The request as it is sent: if it is too big, its content is offloaded.
+async def offload_request(
+    bus: Bus, request: TurnRequested, call: str | None = None, *, ttl: float | None = None
+) -> TurnRequested:
+    """The request as it is sent: if it is too big, its content is offloaded, for `ttl` seconds.
 
     An argument that is the caller's conversation id stays in the message, so that it is removed with the message.
+    `call` names this one of the calls that may make the turn: its object is then its own (`request_object`).
 
     Raises:
         Unavailable: the broker did not acknowledge; the call may be repeated.
@@ -74,9 +77,14 @@ async def offload_request(bus: Bus, request: TurnRequested) -> TurnRequested:
     if len(request.model_copy(update=light).model_dump_json().encode()) > heaviest(bus):
         raise Rejected(f"turn {request.turn_id!r} is too large even without its arguments", code="too_large")
     # Several calls may use one idempotency key, with different arguments.
-    name = _REQUEST if request.digest is None else f"{_REQUEST}-{request.digest}"
-    claim_check = await offload(bus, TurnRef.of(request), name, given.model_dump_json().encode())
+    name = _REQUEST if request.digest is None else request_object(call or request.digest)
+    claim_check = await offload(bus, TurnRef.of(request), name, given.model_dump_json().encode(), ttl=ttl)
     return request.model_copy(update=light | {"stowed": claim_check})
+
+
+def request_object(call: str) -> str:
+    """The name of the object with the content of one of the calls that may make a turn."""
+    return f"{_REQUEST}-{call}"
 
 
 async def whole_request(bus: Bus, request: TurnRequested) -> TurnRequested:
@@ -200,18 +208,19 @@ async def fetch(bus: Bus, ref: TurnRef, claim_check: Offloaded) -> bytes:
     return data
 
 
-async def drop(bus: Bus, ref: TurnRef) -> None:
-    """Remove all objects of the turn.
+async def drop(bus: Bus, ref: TurnRef, name: str | None = None) -> None:
+    """Remove all objects of the turn, or the one of that name.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
     """
-    await bus.api(f"STREAM.PURGE.{TURN_OBJECTS.name}", {"filter": objects_of(ref)})
+    await bus.api(f"STREAM.PURGE.{TURN_OBJECTS.name}", {"filter": objects_of(ref, name)})
 
 
-def objects_of(ref: TurnRef) -> str:
-    """The subject filter that matches all parts of all objects of the turn."""
-    return OBJECT_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id)
+def objects_of(ref: TurnRef, name: str | None = None) -> str:
+    """The subject filter that matches all parts of all objects of the turn, or of the one of that name."""
+    named = {"name": name} if name is not None else {}
+    return OBJECT_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, **named)
 
 
 def _subject(ref: TurnRef, name: str, part: int) -> str:

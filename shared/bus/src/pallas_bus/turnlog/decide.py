@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.headers import trace_headers
 from pallas_bus.turnlog.claims import ClaimState, claim, claim_state, request_cancel
-from pallas_bus.turnlog.content import drop
+from pallas_bus.turnlog.keeping import keeping_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.backups import TurnDecided
@@ -64,7 +64,7 @@ async def _cancel(bus: Bus, turn: OpenTurn, reason: str) -> None:
     await request_cancel(bus, turn.ref, reason, turn.request)
     state = await claim_state(bus, turn.ref)
     attempt = turn.last.attempt if turn.last is not None else 1
-    writer = TurnWriter(bus, turn.ref, attempt, state.seq, early_content=True)
+    writer = TurnWriter(bus, turn.ref, attempt, state.seq, await keeping_of(bus, turn.ref), early_content=True)
     await writer.conclude(_outcome(turn, attempt, "cancelled"))
 
 
@@ -74,7 +74,7 @@ async def _end_as_done(bus: Bus, turn: OpenTurn) -> None:
         raise Conflict(f"turn {turn.ref.turn_id!r} was cancelled before", code="cancelled")
     ends = _claim(bus, turn, state)
     fence = await claim(bus, turn.ref, ends, after=state.seq)
-    writer = TurnWriter(bus, turn.ref, ends.attempt, fence, early_content=True)
+    writer = TurnWriter(bus, turn.ref, ends.attempt, fence, await keeping_of(bus, turn.ref), early_content=True)
     writer.emit(Result(content=({"type": "text", "text": DONE},), is_error=True))
     await writer.conclude(_outcome(turn, ends.attempt, "completed", events=writer.last_event))
 
@@ -116,4 +116,3 @@ def _outcome(turn: OpenTurn, attempt: int, status: TurnStatus, *, events: int = 
 async def _leave_queue(bus: Bus, turn: OpenTurn) -> None:
     if turn.position and turn.request is not None:
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": turn.position, "no_erase": True})
-    await drop(bus, turn.ref)

@@ -11,6 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.content import drop
+from pallas_bus.turnlog.keeping import keeping_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE
@@ -45,10 +46,13 @@ async def withdraw_turn(
         # In this order, because a turn that is in no queue must have an outcome.
         outcome = _outcome(request, lost or 1)
         writer = TurnWriter(bus, ref, lost or 1, fence, early_content=bool(lost))
+        if lost:
+            writer.keep = await keeping_of(bus, ref)
         if await writer.conclude(outcome) and ended is not None:
             ended(outcome)
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
-        await drop(bus, ref)
+        if not lost:  # else there is content of an attempt, which is removed when the outcome says
+            await drop(bus, ref)
     except PallasError as error:
         log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
     else:

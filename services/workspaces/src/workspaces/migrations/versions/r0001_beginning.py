@@ -156,11 +156,10 @@ def _messages() -> None:
             for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error")
         ),
         sa.Column("turn_id", sa.Text()),
-        *(sa.Column(name, JSONB()) for name in ("progress", "question", "answers")),
+        *(sa.Column(name, JSONB()) for name in ("question", "answers")),
         sa.Column("remembers_from", sa.Integer()),
         sa.Column("images_from", sa.Integer()),
         sa.Column("owner", sa.Text()),
-        sa.Column("leased_until", _TIME),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.UniqueConstraint("conversation_id", "seq"),
         sa.CheckConstraint("role in ('user', 'assistant')", name="known_role"),

@@ -15,7 +15,7 @@ _IDENTIFIED = "pallas.principal"
 
 
 def principal_of(scope: Scope) -> Principal:
-    """The caller of a request: the owner of its bearer, or else the address it comes from (`peers.name_caller`)."""
+    """The caller of a request: the owner of its bearer, or else the address it comes from (`name_caller`)."""
     known = scope.get(_IDENTIFIED)
     return known if isinstance(known, Principal) else _peer(scope)
 

@@ -1,6 +1,6 @@
 """The event stream (SSE) of a handshake-era call, whose frames have event ids.
 
-The events of a turn are written here, so that an id and its event are sent together. `mcp/call_response` (or the SDK)
+The events of a turn are written here, so that an id and its event are sent together. `serve_call` (or the SDK)
 begins and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
 """
 

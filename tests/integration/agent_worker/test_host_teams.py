@@ -27,7 +27,7 @@ from pallas_contracts.agents import AgentDefinition, AgentRead, Trouble, WorkerP
 from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
-from pallas_executor import run_turn
+from pallas_executor import settle_turn
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
 from pallas_executor.teams.metered import Watching
@@ -237,7 +237,7 @@ async def test_an_agent_added_to_the_folder_is_published_and_executes_turns(lab:
 async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     lab: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_turn, "IN_PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(settle_turn, "IN_PROGRESS_SECONDS", 0.05)
     await lab.worker()
     file, beats = lab.file(), Collected[bytes]()
     turn = await lab.ask("wait", file=file)

@@ -40,7 +40,7 @@ from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
 from pallas_executor import claim_turn
-from pallas_executor.run_turn import Running
+from pallas_executor.settle_turn import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
 

@@ -25,7 +25,7 @@ from pallas_executor.agent_runtime import (
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.metrics import make_metrics
-from pallas_executor.run_turn import Running
+from pallas_executor.settle_turn import Running
 from pallas_executor.take_turn import TakeTurn
 
 PATIENCE = 10.0

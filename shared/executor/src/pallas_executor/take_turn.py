@@ -38,7 +38,8 @@ from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.journal import NO_JOURNAL, Boundary, Journal
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import NAK_DELAY, End, Running, RunningTurn, run_turn
+from pallas_executor.run_turn import run_turn
+from pallas_executor.settle_turn import NAK_DELAY, End, Running, RunningTurn
 from pallas_runtime.telemetry import of_turn, tracer, tracing
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import valid_value
 from pallas_executor.settle_turn import Running
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
+from pallas_executor.valid_outcome import valid_value
 from pallas_runtime.process import Process
 from pallas_runtime.settings import ExecutorSettings
 

@@ -21,7 +21,7 @@ from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter, JournalUnusable, Steps
-from pallas_executor.conclude_turn import redact
+from pallas_executor.redact import redact
 
 
 class Outside(Protocol):

@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pallas_contracts.turns import TurnOutcome
 
+log = logging.getLogger(__name__)
+
 AGENT = ("team", "agent")
 """The first labels of every metric by agent."""
 
@@ -149,8 +151,6 @@ def auth_failures(registry: CollectorRegistry, reasons: Iterable[str]) -> Counte
         failures.labels(reason)
     return failures
 
-
-log = logging.getLogger(__name__)
 
 _BATCHES = "opentelemetry.sdk._shared_internal"
 _NOISY = (

@@ -35,6 +35,8 @@ from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject, LogMessage, Principal
 from pallas_runtime.telemetry import of_turn, tracer
 
+log = logging.getLogger(__name__)
+
 type JsonRpcId = str | int
 
 
@@ -185,8 +187,6 @@ class StreamObserver(Observer):
         message: JsonObject = {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
         await self.write(frame_of(message, self.id_at(self.cursor)))
 
-
-log = logging.getLogger(__name__)
 
 type Misfits = Callable[[str | None, TurnEnd], Awaitable[Sequence[str]]]
 """Checks the answer of a turn against the output schema of the tool of that name."""

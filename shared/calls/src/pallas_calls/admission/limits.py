@@ -19,6 +19,8 @@ from pallas_calls.model import Refusal
 from pallas_contracts.agents import Limits
 from pallas_contracts.errors import Unavailable
 
+log = logging.getLogger(__name__)
+
 MOST_CALLERS = 10_000
 """Callers that are remembered; beyond that the bucket of the least recent caller is dropped."""
 
@@ -95,8 +97,6 @@ class TurnRates:
         self._callers[key] = bucket
         return bucket
 
-
-log = logging.getLogger(__name__)
 
 STORE_BYTES = 32 * 1024**3
 TEAM_SHARE = 0.5

@@ -23,6 +23,8 @@ from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStar
 from pallas_executor.agent_runtime import Emitter, JournalUnusable, Steps
 from pallas_executor.redact import redact
 
+log = logging.getLogger(__name__)
+
 
 class Outside(Protocol):
     """The downstream servers and agents of one turn. `started` names the call; errors are raised as `StepFailed`."""
@@ -233,8 +235,6 @@ def _check_name(name: str) -> None:
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
         raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters: {name[:LONGEST_NAME]!r}")
 
-
-log = logging.getLogger(__name__)
 
 CANCELLED = '{"cancelled": true}'
 """The answer of a step that its function has cancelled."""

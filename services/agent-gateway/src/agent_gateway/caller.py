@@ -1,4 +1,4 @@
-"""The caller of a request, as turns and the log name it."""
+"""The caller of a request, as turns and the log name it; what it may call; and the dedicated port that it came by."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

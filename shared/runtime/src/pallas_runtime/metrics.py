@@ -3,6 +3,8 @@
 Series with the labels `team` and `agent` exist while the agent does. They begin at 0, so that a rate includes the first
 increase. Nothing is counted for an agent that is gone, because that would make its series again. An agent has about 40
 series, so only `MOST_AT_ZERO` agents have them from the start on. Those of a further agent begin with its first count.
+
+Also whether the collector takes spans (`CollectorWatch`): each outage is logged once, with its reason.
 """
 
 import logging

@@ -2,6 +2,8 @@
 
 The events of a turn are written here, so that an id and its event are sent together. `serve_call` (or the SDK)
 begins and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
+
+How a stream is resumed (`Resumption`), and the signed ids that say from where, are here, too.
 """
 
 import asyncio

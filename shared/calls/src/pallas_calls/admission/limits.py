@@ -2,6 +2,8 @@
 
 A process counts only its own turns, so it enforces its share of a rate: the rate divided by the number of processes
 that make turns.
+
+The limit on what one team may store at the broker is here, too (`StoreShares`): it is measured now and then.
 """
 
 import logging

@@ -1,10 +1,11 @@
 """Paths, functions and commands that documents name exist."""
 
+import ast
 import json
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,8 @@ TOP = ("services", "shared", "clients", "cli", "demo", "deploy", "docs", "tests"
 QUOTED = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(rf"^(?:{'|'.join(TOP)})/[\w./*-]*$")
+MODULE = re.compile(r"^[\w/-]+\.py$")
+PAST = re.compile(r"^## Before and after$.*?(?=^## )", re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
 TYPED = re.compile(
     r"^ *(?:\$ )?(?:uv run |[A-Z_]+=\S+ )*(?:pallas|make|docker|kubectl|helm|claude|npx|uvx|curl) \S", re.MULTILINE
@@ -73,6 +76,46 @@ def test_every_path_a_document_names_exists(document: Path) -> None:
     named = [word.rstrip("/") for word in quoted(document) if PATH.match(word)]
     assert [path for path in named if "*" not in path and path not in known] == []
     assert [path for path in named if "*" in path and not list(ROOT.glob(path))] == []
+
+
+def modules_in(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The modules that a text names. In a table of what is where, each with its rooms, which may be in a row above."""
+    what_is_where, rooms = False, list[str]()
+    for line in PAST.sub("", FENCED.sub("", text)).splitlines():
+        what_is_where = line.startswith("| where | file |") or (what_is_where and line.startswith("|"))
+        where, file = line.split("|")[1:3] if what_is_where else ("", line)
+        rooms = QUOTED.findall(where) if where.strip() or not what_is_where else rooms
+        named = QUOTED.findall(file)
+        of = [word for word in named if what_is_where and not MODULE.match(word)]
+        yield from ((word, [*rooms, *of]) for word in named if MODULE.match(word))
+
+
+def is_there(module: str, rooms: list[str]) -> bool:
+    found = [f"/{path}" for path in tracked() if f"/{path}".endswith(f"/{module}")]
+    return any(not rooms or any(f"/{room}/" in path for room in rooms) for path in found)
+
+
+@pytest.mark.parametrize(
+    "document", [ROOT / "docs/architecture.md", *sorted(ROOT.glob("docs/adr/*.md"))], ids=lambda path: path.name
+)
+def test_every_module_that_explains_the_architecture_exists(document: Path) -> None:
+    text = document.read_text("utf-8")
+    assert [named for named in modules_in(text) if not is_there(*named)] == []
+
+
+def test_every_module_that_the_docstring_of_another_names_exists() -> None:
+    named = {
+        (str(path.relative_to(ROOT)), word)
+        for path in source_files("shared", "services", "clients", "cli", "demo", "deploy")
+        for word in QUOTED.findall(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "")
+        if MODULE.match(word)
+    }
+    assert [(path, word) for path, word in sorted(named) if not is_there(word, [])] == []
+
+
+def test_a_module_that_moved_to_another_room_is_found() -> None:
+    rows = "| where | file | does |\n|---|---|---|\n| fleet, `seeing` | `status.py` | it |\n| | `agents.py` | it |\n"
+    assert [named for named in modules_in(rows) if not is_there(*named)] == [("agents.py", ["seeing"])]
 
 
 @each_document

@@ -1,4 +1,4 @@
-"""x"""
+"""Sends documents to library-search: which files of a folder, and the result of each."""
 
 import asyncio
 import json

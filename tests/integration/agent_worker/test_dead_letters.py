@@ -134,7 +134,7 @@ async def test_a_worker_killed_before_settling_leaves_one_dead_letter_and_one_ou
     position = (await queue_state(lab.bus, lab.team, "bench")).delivered_position
     headers = {"Nats-Msg-Id": f"turn.requested:{turn.request.turn_id}"}
     delivery = Delivery(lab.bus, BODY, headers, "nowhere", 2, 0, letter.subject, position, datetime.now(UTC))
-    await again.taking.take(f"{lab.team}.bench", delivery)
+    await again.decoding.take(f"{lab.team}.bench", delivery)
     assert await letters(lab) == [letter]
     feed = await lab.feeds.resume(turn.ref)
     assert [message async for message in feed][-1] == first
@@ -179,10 +179,10 @@ async def test_a_worker_that_cannot_read_a_turn_does_not_end_it_while_another_ex
     await kv.put(lab.bus, WORKERS, presence, worker="lost")
     worker = await lab.worker()
     delivery = Delivery(lab.bus, BODY, lost.delivery.headers, "nowhere", 2, 0, lost.delivery.subject, 1, utc_now())
-    await worker.taking.take(f"{lab.team}.bench", delivery)
+    await worker.decoding.take(f"{lab.team}.bench", delivery)
     assert await stored_outcome(lab.bus, turn.ref) is None
     await kv.delete(lab.bus, WORKERS, worker="lost")
-    await worker.taking.take(f"{lab.team}.bench", delivery)
+    await worker.decoding.take(f"{lab.team}.bench", delivery)
     outcome = await turn.outcome()
     assert (outcome.code, outcome.attempt) == ("undecodable", 2)
 

@@ -130,7 +130,7 @@ async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(
     await eventually(lambda: first.running.draining)
     file.touch()
     await soon(draining)
-    assert (await turn.claimed(2)).worker == second.taking.turns.worker
+    assert (await turn.claimed(2)).worker == second.decoding.turns.worker
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
     assert file.with_suffix(".notes").read_text() == "charged in attempt 1\nsent in attempt 2\n"

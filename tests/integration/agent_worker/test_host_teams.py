@@ -27,7 +27,7 @@ from pallas_contracts.agents import AgentDefinition, AgentRead, Trouble, WorkerP
 from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
-from pallas_executor import run_turn
+from pallas_executor import settle_turn
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_executor.teams import host_teams
 from pallas_executor.teams.metered import Watching
@@ -161,7 +161,7 @@ async def test_a_second_worker_with_the_same_folder_changes_nothing(lab: Hosting
     lab.agents.on_change(lambda key, _definition: changed_keys.append(key) if key.startswith(f"{lab.team}.") else None)
     changed_keys.clear()
     second = await lab.worker()
-    await eventually(lambda: second.taking.turns.worker in lab.workers)
+    await eventually(lambda: second.decoding.turns.worker in lab.workers)
     assert lab.published() == before
     assert changed_keys == []
 
@@ -169,14 +169,14 @@ async def test_a_second_worker_with_the_same_folder_changes_nothing(lab: Hosting
 async def test_a_worker_publishes_its_presence_and_its_agents_until_it_ends(lab: Hosting) -> None:
     folder = lab.describe()
     async with a_worker(lab.bus_url, folder, slots=5) as worker:
-        await eventually(lambda: worker.taking.turns.worker in lab.workers)
-        presence = lab.workers.get(worker.taking.turns.worker)
+        await eventually(lambda: worker.decoding.turns.worker in lab.workers)
+        presence = lab.workers.get(worker.decoding.turns.worker)
         assert presence is not None
         assert (presence.slots, presence.agents) == (
             5,
             tuple(f"{lab.team}.{name}" for name in ("bench", "once", "sure")),
         )
-    await eventually(lambda: worker.taking.turns.worker not in lab.workers)
+    await eventually(lambda: worker.decoding.turns.worker not in lab.workers)
     assert set(lab.published()) == {"bench", "once", "sure"}, "agents stay when no worker is alive"
 
 
@@ -192,7 +192,7 @@ async def test_a_worker_reports_what_its_agents_lack_as_long_as_they_lack_it(
     worker = await lab.worker()
 
     def reported() -> dict[str, Trouble]:
-        presence = lab.workers.get(worker.taking.turns.worker)
+        presence = lab.workers.get(worker.decoding.turns.worker)
         return dict(presence.troubles) if presence is not None else {}
 
     trouble = Trouble(status="degraded", reason=lacks["bench"])
@@ -206,8 +206,8 @@ async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_other
     (lab.folder / "bad.py").write_text("raise RuntimeError('a secret')\n", "utf-8")
     worker = await lab.worker()
     await lab.until_published("bad", "bench", "once", "sure")
-    await eventually(lambda: worker.taking.turns.worker in lab.workers)
-    presence = lab.workers.get(worker.taking.turns.worker)
+    await eventually(lambda: worker.decoding.turns.worker in lab.workers)
+    presence = lab.workers.get(worker.decoding.turns.worker)
     assert presence is not None
     assert list(presence.failed) == [f"{lab.team}.bad"]
     assert "secret" not in presence.failed[f"{lab.team}.bad"]
@@ -220,8 +220,8 @@ async def test_a_reason_for_a_failed_agent_that_is_too_long_is_published_in_part
         f"from pallas_contracts.errors import Rejected\nraise Rejected('x' * {2 * LONGEST_LINE})\n", "utf-8"
     )
     worker = await lab.worker()
-    await eventually(lambda: worker.taking.turns.worker in lab.workers)
-    presence = lab.workers.get(worker.taking.turns.worker)
+    await eventually(lambda: worker.decoding.turns.worker in lab.workers)
+    presence = lab.workers.get(worker.decoding.turns.worker)
     assert presence is not None
     assert presence.failed == {f"{lab.team}.bad": "x" * LONGEST_LINE}
     assert (await (await lab.ask("say")).outcome()).status == "completed"
@@ -237,7 +237,7 @@ async def test_an_agent_added_to_the_folder_is_published_and_executes_turns(lab:
 async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     lab: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_turn, "IN_PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(settle_turn, "IN_PROGRESS_SECONDS", 0.05)
     await lab.worker()
     file, beats = lab.file(), Collected[bytes]()
     turn = await lab.ask("wait", file=file)
@@ -409,7 +409,7 @@ async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog:
     newer = await lab.until_published("bench", "once", "spare", "sure")
     old = a_lab(lab.folder.parent / "old", lab.team, lambda text: text.replace("version: 1.0.0", "version: 1.9.0"))
     async with a_worker(lab.bus_url, old) as behind:
-        await eventually(lambda: behind.taking.turns.worker in lab.workers)
+        await eventually(lambda: behind.decoding.turns.worker in lab.workers)
         assert lab.published() == newer
     assert caplog.messages.count("agent not published: a newer version is") == 3
     assert caplog.messages.count("agent kept: it belongs to a newer version") == 1
@@ -421,14 +421,14 @@ async def test_a_newer_version_replaces_all_agents_and_retires_missing_ones(lab:
     await lab.until_published("bench", "once", "spare", "sure")
     new = a_lab(lab.folder.parent / "new", lab.team, lambda text: text.replace("version: 1.0.0", "version: 1.1.0"))
     async with a_worker(lab.bus_url, new) as ahead:
-        await eventually(lambda: ahead.taking.turns.worker in lab.workers)
+        await eventually(lambda: ahead.decoding.turns.worker in lab.workers)
         published = await lab.until_published("bench", "once", "sure")
         assert {known.version for known in published.values()} == {"1.1.0"}
 
 
 async def test_a_worker_that_hosts_the_agent_renders_its_prompt(lab: Hosting) -> None:
     worker = await lab.worker()
-    await worker.taking.turns.bus.client.flush()
+    await worker.decoding.turns.bus.client.flush()
 
     async def read(name: str, agent: str = "bench") -> object:
         question = AgentRead(

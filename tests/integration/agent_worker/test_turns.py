@@ -40,7 +40,7 @@ from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
 from pallas_executor import claim_turn
-from pallas_executor.run_turn import Running
+from pallas_executor.settle_turn import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
 
@@ -222,12 +222,12 @@ async def test_a_superseded_attempt_stops_and_its_events_are_ignored(lab: Lab) -
     ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
     subject = TURN_REQUESTED.template.subject(**ids)
     # As if the broker's timeout for the first worker had passed: the turn is delivered again.
-    loser = first if first.taking.turns.worker == claimed.worker else second
+    loser = first if first.decoding.turns.worker == claimed.worker else second
     winner = second if loser is first else first
     assert loser.puller is not None
     await loser.puller.stop()
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    assert (await turn.claimed(2)).worker == winner.taking.turns.worker
+    assert (await turn.claimed(2)).worker == winner.decoding.turns.worker
     await stopped(file)
     await turn.until_waiting(attempt=2)
     file.touch()
@@ -259,8 +259,8 @@ async def test_turns_still_running_after_a_drain_go_to_another_worker_at_once(la
         turn = await lab.ask("wait", file=file)
         await turn.until_waiting()
         staying = await lab.worker()
-        assert going.taking.turns.worker != staying.taking.turns.worker
-    assert (await turn.claimed(2, within=3.0)).worker == staying.taking.turns.worker
+        assert going.decoding.turns.worker != staying.decoding.turns.worker
+    assert (await turn.claimed(2, within=3.0)).worker == staying.decoding.turns.worker
     await stopped(file)
     file.touch()
     assert (await turn.outcome()).attempt == 2
@@ -278,7 +278,7 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation
         staying = await lab.worker()
         going.send(signal.SIGTERM)
         try:
-            assert (await turn.claimed(2)).worker == staying.taking.turns.worker
+            assert (await turn.claimed(2)).worker == staying.decoding.turns.worker
             assert await soon(going.process.wait(), within=30.0) == 0
         finally:
             file.touch()
@@ -334,5 +334,5 @@ async def test_a_turn_whose_worker_may_still_run_is_redelivered_every_second(lab
         replies.add(message.data)
 
     await lab.bus.subscribe(f"settled.{lab.team}", on_message)
-    await worker.taking.take(f"{lab.team}.bench", replace(lost.delivery, reply=f"settled.{lab.team}", delivered=5))
+    await worker.decoding.take(f"{lab.team}.bench", replace(lost.delivery, reply=f"settled.{lab.team}", delivered=5))
     assert await replies.count(1) == [b'-NAK {"delay": 1000000000}']

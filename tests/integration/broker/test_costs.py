@@ -15,7 +15,7 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.kv import snapshot
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.queue import submit
-from pallas_calls.admission.admit_turn import watch_budgets
+from pallas_calls.admission.budgets import watch_budgets
 from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs import show_costs
 from pallas_cli.options import WHOLE

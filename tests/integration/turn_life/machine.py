@@ -137,7 +137,7 @@ class TurnLife(RuleBasedStateMachine):
             return
         self.deliveries.append(delivery)
         if self.asked.turn_id in worker.running.turns:
-            await worker.taking.take("agent", delivery)
+            await worker.decoding.take("agent", delivery)
             return
         runs = self._taken(worker)
         task, attempt = await worker.take(delivery)

@@ -25,7 +25,7 @@ from pallas_executor.agent_runtime import (
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.metrics import make_metrics
-from pallas_executor.run_turn import Running
+from pallas_executor.settle_turn import Running
 from pallas_executor.take_turn import TakeTurn
 
 PATIENCE = 10.0
@@ -114,11 +114,11 @@ class ScriptedWorker:
         hosted = HostedAgent(definition, self.runtime)
         metrics = make_metrics(CollectorRegistry())
         letters = DeadLetters(bus, metrics)
-        self.taking = DecodeTurn(TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics))
+        self.decoding = DecodeTurn(TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics))
 
     async def take(self, delivery: Delivery) -> tuple[asyncio.Task[None], Attempt | None]:
         """Take a delivered turn until it runs, or is over here. Returns its task and, when it runs, the attempt."""
-        task = asyncio.create_task(self.taking.take("agent", delivery))
+        task = asyncio.create_task(self.decoding.take("agent", delivery))
         running = asyncio.create_task(self.runtime.attempts.get())
         await asyncio.wait({task, running}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
         if running.done():

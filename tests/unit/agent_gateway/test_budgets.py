@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pallas_bus.transport.kv import Table
-from pallas_calls.admission.admit_turn import Budgets
+from pallas_calls.admission.budgets import Budgets
 from pallas_calls.model import Refusal
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import Allowance, Budget, Cost, GrantedBudget, Spending, TeamBudget

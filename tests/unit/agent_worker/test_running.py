@@ -9,7 +9,7 @@ from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
 from pallas_executor.agent_runtime import Outcome
-from pallas_executor.run_turn import Running, RunningTurn
+from pallas_executor.settle_turn import Running, RunningTurn
 
 TURN = new_turn_id()
 

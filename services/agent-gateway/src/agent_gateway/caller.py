@@ -1,4 +1,4 @@
-"""The caller of a request, as turns and the log name it."""
+"""The caller of a request, as turns and the log name it; what it may call; and the dedicated port that it came by."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _IDENTIFIED = "pallas.principal"
 
 
 def principal_of(scope: Scope) -> Principal:
-    """The caller of a request: the owner of its bearer, or else the address it comes from (`peers.name_caller`)."""
+    """The caller of a request: the owner of its bearer, or else the address it comes from (`name_caller`)."""
     known = scope.get(_IDENTIFIED)
     return known if isinstance(known, Principal) else _peer(scope)
 

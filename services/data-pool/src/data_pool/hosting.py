@@ -28,6 +28,8 @@ from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
 
+log = logging.getLogger(__name__)
+
 DEGRADED_AFTER, ERROR_AFTER = 1.5, 3.0
 """Intervals without a heartbeat."""
 
@@ -87,8 +89,6 @@ def trouble_of(entry: DataAgent, beat: Heartbeat | None, now: datetime) -> Troub
         known.append(missing)
     return min(known, key=lambda trouble: trouble.status == "degraded", default=None)
 
-
-log = logging.getLogger(__name__)
 
 _AT_ONCE = 64
 _RETRY = 1.0

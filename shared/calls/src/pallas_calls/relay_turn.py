@@ -28,6 +28,8 @@ from pallas_contracts.turns import (
 )
 from pallas_runtime.telemetry import tracer
 
+log = logging.getLogger(__name__)
+
 QUEUE_REPORT_AFTER = 0.25
 QUEUE_INTERVAL = 1.0
 """Seconds after which the number of turns in front is reported, and between two reports."""
@@ -173,9 +175,6 @@ async def _find(bus: Bus, ref: TurnRef, caller: Principal) -> tuple[TurnFound | 
         return None, waiting
     # A turn leaves its queue only when the log has its end.
     return await find_in_log(bus, ref), None
-
-
-log = logging.getLogger(__name__)
 
 
 async def whole_answer(bus: Bus, end: TurnEnd) -> TurnEnd:

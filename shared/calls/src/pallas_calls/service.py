@@ -20,7 +20,8 @@ from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
 from pallas_bus.turnlog.ref import Cursor, TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_calls.admission.admit_turn import AdmitTurn, failed_to_start, held, watch_budgets
+from pallas_calls.admission.admit_turn import AdmitTurn
+from pallas_calls.admission.budgets import watch_budgets
 from pallas_calls.admission.limits import STORE_BYTES, TEAM_SHARE, TurnRates, watch_store
 from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
 from pallas_calls.admission.waiting_turns import WaitingTurn, WaitingTurns
@@ -76,65 +77,13 @@ class Calls:
             self.metrics.turn_accepted(request)
         return submitted
 
-    async def follow(self, submitted: Submitted, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
-        """Follow a turn that was submitted to its end, or until it is given up because nobody can execute it."""
-        request = submitted.request
-        try:
-            with self._waits(submitted, limits.queue_timeout) as waiting:
-                end = await self.relay(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
-        except asyncio.CancelledError:
-            self.left(request, submitted.position, observer)
-            raise
-        return end if waiting.given_up is None else self.refuse(request, waiting.given_up)
-
     def cannot_store(self) -> Refusal | None:
         """Why no turn can be stored now; None as far as is known."""
         return nowhere_to_store() if self.leaders.lost else None
 
-    def left(self, request: TurnRequested, position: int, observer: Observer) -> None:
-        """A call is cancelled: cancel its turn in the background, if its caller has left and nobody else may want it.
-
-        A shared turn goes on, unless it is the child of another; a child is cancelled also when this drains. `position`
-        is the one in the queue's stream; 0 when it is not known whether the turn is there.
-        """
-        is_own = request.parent is not None or not (request.is_shared or self.draining)
-        if is_own and observer.caller_left():
-            self.bus.spawn(self._cancel(request, position, observer.why_left()))
-
-    def refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
-        """Count a refusal, and return it."""
-        self.metrics.call_refused(request.team, request.agent, refused)
-        return refused
-
-    async def resume(
-        self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
-    ) -> TurnEnd | None:
-        """Follow a turn again, from the cursor `behind` to its end. None: its log has expired.
-
-        `progress`: whether the caller wants progress.
-        """
-        self.metrics.stream_resumed(ref)
-        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
-        if resumed is None:
-            return None
-        waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
-        with waits as waiting:
-            end = await self.relay(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
-        if waiting is None or waiting.given_up is None:
-            return end
-        return replace(end, answer=Fault(message=waiting.given_up.message))
-
-    async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
-        """Cancel a turn for good, as `cancel_turn` does."""
-        await cancel_turn(self.bus, ref, reason, asked)
-
     async def _admit_and_submit(
         self, request: TurnRequested, limits: Limits, observer: Observer
     ) -> Submitted | Refusal:
-        if (failed := failed_to_start(self.presences, request.team, request.agent)) is not None:
-            return failed
-        if (refused := held(self.presences.values(), request.team, request.agent)) is not None:
-            return refused
         admitted = await self.admission.admit_turn(request, limits)
         if isinstance(admitted, Allowance) or (admitted is not None and admitted.limit == "team_budget"):
             share = partial(self.admission.budgets.share, request.team, limits.budget)
@@ -152,6 +101,17 @@ class Calls:
             except asyncio.CancelledError:  # before, there is nothing to cancel
                 self.left(request, 0, observer)
                 raise
+
+    async def follow(self, submitted: Submitted, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
+        """Follow a turn that was submitted to its end, or until it is given up because nobody can execute it."""
+        request = submitted.request
+        try:
+            with self._waits(submitted, limits.queue_timeout) as waiting:
+                end = await self.relay(TurnRef.of(request), submitted.feed, submitted, observer, waiting=waiting)
+        except asyncio.CancelledError:
+            self.left(request, submitted.position, observer)
+            raise
+        return end if waiting.given_up is None else self.refuse(request, waiting.given_up)
 
     async def relay(
         self,
@@ -186,6 +146,38 @@ class Calls:
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
+    async def resume(
+        self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
+    ) -> TurnEnd | None:
+        """Follow a turn again, from the cursor `behind` to its end. None: its log has expired.
+
+        `progress`: whether the caller wants progress.
+        """
+        self.metrics.stream_resumed(ref)
+        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
+        if resumed is None:
+            return None
+        waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
+        with waits as waiting:
+            end = await self.relay(ref, resumed.feed, resumed.waiting, observer, waiting=waiting)
+        if waiting is None or waiting.given_up is None:
+            return end
+        return replace(end, answer=Fault(message=waiting.given_up.message))
+
+    async def cancel(self, ref: TurnRef, reason: str, asked: TurnRequested | TurnAsked | None = None) -> None:
+        """Cancel a turn for good, as `cancel_turn` does."""
+        await cancel_turn(self.bus, ref, reason, asked)
+
+    def left(self, request: TurnRequested, position: int, observer: Observer) -> None:
+        """A call is cancelled: cancel its turn in the background, if its caller has left and nobody else may want it.
+
+        A shared turn goes on, unless it is the child of another; a child is cancelled also when this drains. `position`
+        is the one in the queue's stream; 0 when it is not known whether the turn is there.
+        """
+        is_own = request.parent is not None or not (request.is_shared or self.draining)
+        if is_own and observer.caller_left():
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
+
     async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
         await cancel_turn(self.bus, TurnRef.of(request), reason, request)
         await self.withdraw(request, position)
@@ -193,6 +185,11 @@ class Calls:
     async def withdraw(self, request: TurnRequested, position: int) -> None:
         """Write the outcome of a cancelled turn that no worker has claimed, and remove it from its queue."""
         await withdraw_turn(self.bus, request, position, self.metrics.turns.ended)
+
+    def refuse(self, request: TurnRequested, refused: Refusal) -> Refusal:
+        """Count a refusal, and return it."""
+        self.metrics.call_refused(request.team, request.agent, refused)
+        return refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +250,7 @@ async def make_calls(
         watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
-        admission = AdmitTurn(QueuePositions(bus), rates, budgets, store)
+        admission = AdmitTurn(presences, QueuePositions(bus), rates, budgets, store)
         calls = Calls(bus, leaders, feeds, admission, liveness, presences, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
         try:

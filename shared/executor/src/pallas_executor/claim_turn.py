@@ -6,9 +6,9 @@ had started, has not answered, and may not be called again.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -118,13 +118,15 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
     Raises:
         Unavailable: the broker does not answer.
     """
-    logged = LoggedTurn(claimant.bus, claimant.ref)
-
-    async def judge(attempt: int) -> _Judged:
-        return _judge(await logged.journal(attempt), definition)
-
     with tracer.start_as_current_span("claim_turn"):
-        return await _claim(claimant, _Judged(), judge)
+        with suppress(Conflict):
+            return Run(1, await claimant.claim(1, 0, ends=False, continues=False))
+        logged = LoggedTurn(claimant.bus, claimant.ref)
+
+        async def judge(attempt: int) -> _Judged:
+            return _judge(await logged.journal(attempt), definition)
+
+        return await _take_over(claimant, judge)
 
 
 async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
@@ -133,12 +135,13 @@ async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
     Raises:
         Unavailable: the broker does not answer.
     """
-    lost = _Judged(lost=_Lost(why))
+    with suppress(Conflict):
+        return Conclude(1, await claimant.claim(1, 0, ends=True, continues=False), why)
 
     async def judge(_attempt: int) -> _Judged:
-        return lost
+        return _Judged(lost=_Lost(why))
 
-    return await _claim(claimant, lost, judge)
+    return await _take_over(claimant, judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,28 +160,16 @@ class _Judged:
     lost: _Lost | None = None
 
 
-async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awaitable[_Judged]]) -> Verdict:
-    """Claim the turn to execute it, or to end it when it is lost. For later attempts, `judge` decides which.
+async def _take_over(claimant: Claimant, judge: Callable[[int], Awaitable[_Judged]]) -> Verdict:
+    """Claim a turn that was claimed before, to execute it or to end it as `judge` decides, or return what became of it.
 
-    A later attempt checks the outcome and judges again after its claim: until then, the attempt before it could still
+    The outcome is checked and the turn is judged again after the claim: until then, the attempt before it could still
     start a tool or end the turn.
     """
     bus, ref = claimant.bus, claimant.ref
-    attempt, after = 1, 0
+    attempt = 1
     while True:
-        ends, continues = judged.lost is not None, bool(judged.journal.answers)
-        try:
-            fence = await claimant.claim(attempt, after, ends=ends, continues=continues)
-        except Conflict:
-            state = await claim_state(bus, ref)
-        else:
-            if attempt > 1 and await stored_outcome(bus, ref) is not None:
-                return Over()
-            if judged.lost is None and attempt > 1:
-                judged = await judge(attempt)
-            if judged.lost is None:
-                return Run(attempt, fence, judged.journal)
-            return Conclude(attempt, fence, judged.lost.why, judged.lost.used_up)
+        state = await claim_state(bus, ref)
         if await stored_outcome(bus, ref) is not None:
             return Over()
         match state.claim:
@@ -187,12 +178,23 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
             case CancelRequested():
                 return Conclude(attempt, state.seq, None)
             case Claimed() as claim:
-                pass
-        attempt, after = claim.attempt + 1, state.seq
+                attempt = claim.attempt + 1
         judged = await judge(attempt)
         undecided = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
         if undecided and await _may_live(claimant, claim.worker):
             return NotYet()
+        ends, continues = judged.lost is not None, bool(judged.journal.answers)
+        try:
+            fence = await claimant.claim(attempt, state.seq, ends=ends, continues=continues)
+        except Conflict:
+            continue
+        if await stored_outcome(bus, ref) is not None:
+            return Over()
+        if judged.lost is None:
+            judged = await judge(attempt)
+        if judged.lost is None:
+            return Run(attempt, fence, judged.journal)
+        return Conclude(attempt, fence, judged.lost.why, judged.lost.used_up)
 
 
 async def _may_live(claimant: Claimant, worker: str) -> bool:
@@ -220,37 +222,3 @@ def _judge(journal: Journal, definition: AgentDefinition) -> _Judged:
         lost = Failed("worker_lost", f"The worker was lost {times}. {may}", retryable=repeatable)
         return _Judged(journal, _Lost(lost, used_up=repeatable))
     return _Judged(journal)
-
-
-@dataclass
-class Slots:
-    """`total` slots for `agents()` agents. Nothing here waits."""
-
-    total: int
-    agents: Callable[[], int] = lambda: 1
-    _running: Counter[str] = field(default_factory=Counter[str])
-
-    @property
-    def busy(self) -> int:
-        """How many turns run."""
-        return self._running.total()
-
-    def room(self, agent: str) -> int:
-        """How many more turns of `agent` may start now."""
-        free = self.total - self.busy
-        if self._running[agent] and self.total > 1 and self.agents() > 1:
-            free -= 1
-        return max(0, free)
-
-    def take(self, agent: str) -> bool:
-        """Take a slot for a turn of `agent`; False when there is none."""
-        if not self.room(agent):
-            return False
-        self._running[agent] += 1
-        return True
-
-    def give(self, agent: str) -> None:
-        """Free a slot."""
-        self._running[agent] -= 1
-        if self._running[agent] <= 0:
-            del self._running[agent]

@@ -19,7 +19,7 @@ from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
 from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import Claimant, Conclude, NotYet, claim_to_end
 from pallas_executor.conclude_turn import conclude_turn
-from pallas_executor.run_turn import End
+from pallas_executor.settle_turn import End
 from pallas_executor.take_turn import TakeTurn
 from pallas_runtime.logs import log_context
 from pallas_runtime.telemetry import tracer

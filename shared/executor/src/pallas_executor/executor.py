@@ -25,13 +25,14 @@ from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.claim_turn import Slots
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.decode_turn import DecodeTurn
 from pallas_executor.hold import Holding, watch_holds
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import Running, valid_value
+from pallas_executor.settle_turn import Running
+from pallas_executor.slots import Slots
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
+from pallas_executor.valid_outcome import valid_value
 from pallas_runtime.process import Process
 from pallas_runtime.settings import ExecutorSettings
 
@@ -68,7 +69,7 @@ class Executor:
     running: Running
     agents: dict[str, HostedAgent]
     metrics: Metrics
-    taking: DecodeTurn
+    decoding: DecodeTurn
     pull_seconds: float
     holding: Holding
     puller: TurnPuller = field(init=False)
@@ -168,7 +169,7 @@ class Executor:
 
     async def _turn(self, key: str, delivery: Delivery) -> None:
         try:
-            await self.taking.take(key, delivery)
+            await self.decoding.take(key, delivery)
         finally:
             self.slots.give(key)
             if not self.slots.busy:
@@ -245,7 +246,7 @@ async def execute_turns(
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, metrics)
     turns = TakeTurn(bus, process.instance, settings.content_seconds, agents.get, running, letters, metrics)
-    taking = DecodeTurn(turns)
+    decoding = DecodeTurn(turns)
     free, reread = Slots(slots, lambda: len(agents)), partial(running.reread, bus)
     async with (
         watch_holds(bus, by_setting=settings.hold) as holding,
@@ -254,7 +255,7 @@ async def execute_turns(
         process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):
-        executor = Executor(bus, free, running, agents, metrics, taking, pull_seconds, holding)
+        executor = Executor(bus, free, running, agents, metrics, decoding, pull_seconds, holding)
         metrics.watch(free, lambda: holding.why is not None)
         process.probes.notes["turns"] = lambda: holding.why
         bus.on_reconnect(reread)

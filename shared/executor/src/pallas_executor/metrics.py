@@ -7,7 +7,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pallas_contracts.turns import TurnError, TurnRequested
-from pallas_executor.claim_turn import Slots
+from pallas_executor.slots import Slots
 from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, count, seconds_between
 
 

@@ -38,7 +38,8 @@ from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.journal import NO_JOURNAL, Boundary, Journal
 from pallas_executor.metrics import Metrics
-from pallas_executor.run_turn import NAK_DELAY, End, Running, RunningTurn, run_turn
+from pallas_executor.run_turn import run_turn
+from pallas_executor.settle_turn import NAK_DELAY, End, Running, RunningTurn
 from pallas_runtime.telemetry import of_turn, tracer, tracing
 
 log = logging.getLogger(__name__)
@@ -75,31 +76,21 @@ class TakeTurn:
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> End:
         """Claim, run and conclude."""
-        ref, started_at = TurnRef.of(request), utc_now()
+        started_at = utc_now()
         with self.running.taking(request.turn_id):
             match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
-                case Over():
-                    return End.CONCLUDED
-                case NotYet():
-                    return End.HELD
-                case Conclude(attempt, fence, why, used_up):
-                    _trace_attempt(delivery, attempt)
-                    if why is not None and used_up:
-                        names = (ref.team, ref.agent, ref.turn_id)
-                        keep = self.keeping(hosted)
-                        await self.letters.keep(
-                            delivery, *names, "worker_lost", why.message, keep, attempts=attempt - 1
-                        )
-                    await _abandon(hosted, ref)
-                    writer = self._writer(hosted, request, attempt, fence, again=True)
-                    await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
-                    return End.CONCLUDED
                 case Run(attempt, fence, journal):
                     self.metrics.attempt_begins(request, attempt, started_at)
                     _trace_attempt(delivery, attempt, journal)
                     _log_start(request, attempt, journal)
                     writer = self._writer(hosted, request, attempt, fence)
                     return await self._execute(hosted, request, writer, journal, started_at)
+                case Conclude() as verdict:
+                    return await self._conclude(hosted, request, delivery, verdict, started_at)
+                case Over():
+                    return End.CONCLUDED
+                case NotYet():
+                    return End.HELD
 
     async def _execute(
         self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, journal: Journal, started_at: datetime
@@ -125,6 +116,20 @@ class TakeTurn:
             await _abandon(hosted, writer.ref)
             cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
             await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
+        return End.CONCLUDED
+
+    async def _conclude(
+        self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery, verdict: Conclude, started_at: datetime
+    ) -> End:
+        """End a turn without executing it. One that has used up its attempts is first kept as a dead letter."""
+        ref, attempt, why = TurnRef.of(request), verdict.attempt, verdict.why
+        _trace_attempt(delivery, attempt)
+        if why is not None and verdict.used_up:
+            names, keep = (ref.team, ref.agent, ref.turn_id), self.keeping(hosted)
+            await self.letters.keep(delivery, *names, "worker_lost", why.message, keep, attempts=attempt - 1)
+        await _abandon(hosted, ref)
+        writer = self._writer(hosted, request, attempt, verdict.fence, again=True)
+        await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
         return End.CONCLUDED
 
     def keeping(self, hosted: HostedAgent | None) -> Keeping:

@@ -2,6 +2,8 @@
 
 FastAPI reads the body before it runs dependencies. So the sender is admitted here, and the body of a sender that is not
 is not read. Large or slow bodies are refused before they take memory.
+
+Also what is the same for all such applications: callers in settings, the trace of a caller, errors as answers.
 """
 
 import asyncio

@@ -4,6 +4,8 @@
 line that is written within a trace has the ids of trace and span, and the turn of the trace.
 Tracebacks never show values of variables, which may be content or secrets. For the same reason JSON lines show the
 texts of `PallasError`s only.
+
+The turn of a trace is its baggage (`with_turn`, `TurnBaggage`), the only baggage that is passed on.
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 Series with the labels `team` and `agent` exist while the agent does. They begin at 0, so that a rate includes the first
 increase. Nothing is counted for an agent that is gone, because that would make its series again. An agent has about 40
 series, so only `MOST_AT_ZERO` agents have them from the start on. Those of a further agent begin with its first count.
+
+Also whether the collector takes spans (`CollectorWatch`): each outage is logged once, with its reason.
 """
 
 import logging
@@ -17,6 +19,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pallas_contracts.turns import TurnOutcome
+
+log = logging.getLogger(__name__)
 
 AGENT = ("team", "agent")
 """The first labels of every metric by agent."""
@@ -149,8 +153,6 @@ def auth_failures(registry: CollectorRegistry, reasons: Iterable[str]) -> Counte
         failures.labels(reason)
     return failures
 
-
-log = logging.getLogger(__name__)
 
 _BATCHES = "opentelemetry.sdk._shared_internal"
 _NOISY = (

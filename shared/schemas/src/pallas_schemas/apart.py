@@ -20,6 +20,8 @@ from typing import Any, BinaryIO
 from pallas_contracts.errors import PallasError, Rejected, Unavailable
 from pallas_schemas.work import TOO_MUCH
 
+log = logging.getLogger(__name__)
+
 _LATE = (-signal.SIGPROF, -signal.SIGALRM)
 COMMAND = (sys.executable, "-P", "-m", "pallas_schemas.helper")
 
@@ -112,8 +114,6 @@ class Process:
         self._running = None
         raise Ended(late=running.end() in _LATE, so_far=so_far)
 
-
-log = logging.getLogger(__name__)
 
 MOST_PROCESSES = 2
 MOST_WAITING, MOST_OF_OWNER = 256, 16

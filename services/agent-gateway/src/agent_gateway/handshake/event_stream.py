@@ -1,7 +1,9 @@
 """The event stream (SSE) of a handshake-era call, whose frames have event ids.
 
-The events of a turn are written here, so that an id and its event are sent together. `mcp/call_response` (or the SDK)
+The events of a turn are written here, so that an id and its event are sent together. `serve_call` (or the SDK)
 begins and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
+
+How a stream is resumed (`Resumption`), and the signed ids that say from where, are here, too.
 """
 
 import asyncio
@@ -34,6 +36,8 @@ from pallas_contracts.errors import Rejected
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject, LogMessage, Principal
 from pallas_runtime.telemetry import of_turn, tracer
+
+log = logging.getLogger(__name__)
 
 type JsonRpcId = str | int
 
@@ -193,8 +197,6 @@ class StreamObserver(Observer):
         message: JsonObject = {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
         await self.write(frame_of(message, self.id_at(self.cursor)))
 
-
-log = logging.getLogger(__name__)
 
 type Misfits = Callable[[str | None, TurnEnd], Awaitable[Sequence[str]]]
 """Checks the answer of a turn against the output schema of the tool of that name."""

@@ -20,6 +20,8 @@ from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_runtime.http.listener import bind, listening
 
+log = logging.getLogger(__name__)
+
 _FILES_PER_PORT = 4
 """Of so many files that the process may open, one may be a dedicated port."""
 
@@ -71,8 +73,6 @@ def limits_of(settings: GatewaySettings) -> PortLimits:
     reserved = frozenset(settings.reserved_ports)
     return PortLimits(most, settings.max_agent_ports_per_team, reserved, settings.agent_port_offset)
 
-
-log = logging.getLogger(__name__)
 
 RETRY = 1.0
 _NAMED = 10

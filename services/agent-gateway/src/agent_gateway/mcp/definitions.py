@@ -1,4 +1,7 @@
-"""An agent's definition in MCP's words: what tools/list, prompts/list and resources/list answer."""
+"""An agent's definition in MCP's words: what tools/list, prompts/list and resources/list answer.
+
+Also what the health tool answers, and the schemas that answers of the agent's tools are checked against.
+"""
 
 import json
 from dataclasses import dataclass, field

@@ -38,6 +38,8 @@ from pallas_contracts.bounds import Json
 from pallas_contracts.turns import JsonObject
 from pallas_runtime.http.bodies import disconnected, while_connected
 
+log = logging.getLogger(__name__)
+
 PING_SECONDS = 15.0
 """Seconds between two pings. They keep proxies from closing a silent stream."""
 
@@ -155,9 +157,6 @@ class HandshakeResponse(CallResponse):
         data = message.model_dump_json(by_alias=True, exclude_unset=True)
         await self._write(f"event: message\r\ndata: {data}\r\n\r\n".encode())
         await self._send({"type": "http.response.body", "body": b""})
-
-
-log = logging.getLogger(__name__)
 
 
 async def serve_call(

@@ -1,7 +1,8 @@
-"""The standing stream of a handshake-era session: `GET` without `Last-Event-ID`, at any gateway.
+"""Subscriptions to resources: what changed (`ResourceChanges`), told on modern streams (`Listening`) and standing ones.
 
-It has changes of the resources to which the session has subscribed. A stream that opens, perhaps after another one
-broke, begins with all of them, as their changes may have been missed.
+A standing stream is that of a session of the handshake era: `GET` without `Last-Event-ID`, at any gateway. It has
+changes of the resources to which the session has subscribed. One that opens, perhaps after another one broke, begins
+with all of them, as their changes may have been missed.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""The runtime of LLM agents, on pydantic-ai. Only `definition`, `seed` and `directives` are cheap to import."""
+"""The runtime of LLM agents, on pydantic-ai. `teams` imports it for agents with a model only, since that takes long."""

@@ -1,6 +1,8 @@
 """The tool calls of one run: those of a response are made in parallel, and their results are in the order of the calls.
 
 A call that is refused is not made; the model gets the reason as its result.
+
+Also the journal of a run, by which such a call is found again, and the mending of responses before they are kept.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ from pydantic_ai.exceptions import (
 
 from pallas_contracts.turns import ModelFault
 from pallas_executor.agent_runtime import Failed
-from pallas_executor.conclude_turn import redact
+from pallas_executor.redact import redact
 from pallas_mcp_calls.model_answers import AnswerRefused
 
 _OVERFLOW = re.compile(

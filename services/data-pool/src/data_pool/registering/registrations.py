@@ -26,6 +26,8 @@ from pallas_contracts.turns import Principal
 from pallas_executor.publish_definitions import revision_of
 from pallas_runtime.front import check_callers, is_among
 
+log = logging.getLogger(__name__)
+
 _JUST_NOW = 10.0
 _MIB = 1 << 20
 
@@ -108,8 +110,6 @@ class Registrars:
         if not is_among(caller, self.words):
             raise Denied("This caller may not register agents.", code="not_registrar")
 
-
-log = logging.getLogger(__name__)
 
 _ENVELOPE = 8192
 """Bytes of an entry besides the definition."""

@@ -1,4 +1,4 @@
-"""`stop_agent_task`, and `wait_agent_task`, which is not in the contract: waits until an agent's task has ended."""
+"""`wait_agent_task`, which is not in the contract; `stop_agent_task`; and the transcript of a task."""
 
 import asyncio
 import uuid

@@ -21,6 +21,8 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.turns import CancelRequested
 
+log = logging.getLogger(__name__)
+
 ESCAPE = "\x1b"
 _TRIES = 2
 _SECONDS = 6.0
@@ -111,8 +113,6 @@ async def _is(terminal: Terminal, wanted: str, seconds: float) -> bool:
         await asyncio.sleep(_POLL_SECONDS)
     return True
 
-
-log = logging.getLogger(__name__)
 
 STOP_SECONDS = 15.0
 """Seconds for which a stop is waited for: an agent that ignores the first ESC gets its second one after six."""

@@ -2,6 +2,8 @@
 
 Where it is not known whether a prompt was typed, it is typed again only if the terminal shows that nothing was: it did
 nothing since, and its conversation is as it was before. What AgentAPI says that it has typed is never typed again.
+
+The turn of a task is made here, too: its arguments say what is to be typed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The status of an agent (`fleet-mcp-tools.md`, "Status Enums"). Pure."""
+"""The status of an agent (`fleet-mcp-tools.md`, "Status Enums"), as its terminal tells it. Projects and roles."""
 
 import asyncio
 import time

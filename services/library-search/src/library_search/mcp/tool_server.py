@@ -37,6 +37,8 @@ from library_search.model import Readable
 from library_search.store.queries import Queries
 from pallas_contracts.errors import PallasError, Unavailable, find_error
 
+log = logging.getLogger(__name__)
+
 WAIT_SECONDS = 5.0
 
 
@@ -67,8 +69,6 @@ class PerCaller:
         finally:
             slots.release()
 
-
-log = logging.getLogger(__name__)
 
 type Context = ServerRequestContext[Any, Request]
 

@@ -1,4 +1,7 @@
-"""Runs a checked program: its functions here, its tools as turns."""
+"""Runs a checked program: its functions here, its tools as turns.
+
+Also gives back executions whose process was lost, and cancels the turns of those that have failed.
+"""
 
 import asyncio
 import time

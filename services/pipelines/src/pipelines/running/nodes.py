@@ -29,6 +29,8 @@ from pipelines.running.answers import MOST_BYTES, Answer, Failure, worked_on
 from pipelines.running.cache import Cache, cache_key
 from pipelines.running.children import Children
 
+log = logging.getLogger(__name__)
+
 _MOST_RATES = 1000
 """Rates of modules. One that was not used for long is forgotten."""
 
@@ -106,8 +108,6 @@ class Pacing:
         begun.append(begins)
         await asyncio.sleep(begins - clock())
 
-
-log = logging.getLogger(__name__)
 
 MOST_TRIES = 20_000
 """Calls of tools that one attempt at an execution makes, each try counted."""

@@ -26,6 +26,8 @@ from pallas_contracts.catalog import (
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class _Tail:
@@ -127,8 +129,6 @@ async def tail_streams(
                 del tails[tail.stream]
         yield queue
 
-
-log = logging.getLogger(__name__)
 
 type Entry = TurnRequested | TurnClaim | TurnEvents | TurnOutcome
 

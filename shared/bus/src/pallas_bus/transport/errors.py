@@ -17,6 +17,8 @@ from pydantic_core import from_json
 
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 
+log = logging.getLogger(__name__)
+
 WRONG_LAST_SEQUENCE = 10071
 _POSITION = re.compile(r"wrong last sequence: (\d+)")
 STREAM_FULL = 10077
@@ -105,8 +107,6 @@ def _without_credentials(server: str) -> str:
     scheme, mark, rest = server.rpartition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
-
-log = logging.getLogger(__name__)
 
 RETRYING = "the broker is unavailable; retrying"
 

@@ -2,7 +2,7 @@
 
 Any replica of a stream answers a direct get, so an answer may be older than what the leader has. The request names what
 it reads in its body, which the broker's permissions do not cover. Where a service may read the data of some teams only,
-these functions use `scoped_reads` instead.
+these functions use `snapshots` instead.
 """
 
 import asyncio

@@ -4,6 +4,8 @@ They are for services that may read the data of some teams only. Only the reques
 in the subject, so every read creates a consumer in memory, which the broker removes when it is idle. That costs one
 round trip more than a direct read. The broker keeps these consumers for some seconds, and each message that it stores
 meanwhile is matched with all of them: whoever reads much and often should have the right to read directly.
+
+Also snapshots of whole streams, for backups, which the broker sends to an inbox in the same way.
 """
 
 import asyncio

@@ -1,32 +1,61 @@
-"""Check budgets and limits (of the store, of waiting turns, of turns per second) before anything of a turn exists."""
+"""Check that a turn can be executed, and its budgets and limits, before anything of it exists.
+
+The limits are those of the store, of waiting turns, and of turns per second.
+"""
 
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table, watch
+from pallas_bus.transport.kv import Table
+from pallas_calls.admission.budgets import Budgets
 from pallas_calls.admission.limits import StoreShares, TurnRates
 from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
 from pallas_contracts.agents import Limits, WorkerPresence
-from pallas_contracts.catalog import BUDGETS, SPENDING
-from pallas_contracts.costs import (
-    NO_SPENDING,
-    Allowance,
-    Budget,
-    Cost,
-    GrantedBudget,
-    Spending,
-    TeamBudget,
-    day_of,
-    next_day,
-)
-from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Principal, TurnRequested, caller_token
+from pallas_contracts.costs import Allowance
+from pallas_contracts.turns import TurnRequested
+
+HELD_RETRY_AFTER_MS = 60_000
+"""An operator decides how long it takes."""
+
+_WHY = "Pallas takes no turns at the moment: its operators check what was under way before. Try again later."
+
+
+@dataclass
+class AdmitTurn:
+    """The limits of all agents. An admitted turn must be `entering` before the next await, or it is not counted."""
+
+    presences: Table[WorkerPresence]
+    positions: QueuePositions
+    rates: TurnRates
+    budgets: Budgets
+    store: StoreShares
+
+    async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
+        """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates.
+
+        Returns what an admitted turn may spend on models; None: as much as it likes.
+        """
+        team, agent, caller = request.team, request.agent, request.principal.token
+        if (failed := failed_to_start(self.presences, team, agent)) is not None:
+            return failed
+        if (refused := held(self.presences.values(), team, agent)) is not None:
+            return refused
+        allowed = self.budgets.check(team, request.principal, limits.budget)
+        if isinstance(allowed, Refusal):
+            return allowed
+        if (no_room := self.store.check(team)) is not None:
+            return no_room
+        if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
+            turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
+            message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
+            return Refusal("busy", message, full.retry_after_ms, limit=full.limit)
+        if (late := self.rates.take(team, agent, caller, limits)) is not None:
+            each = " from each caller" if late.limit == "caller_rate" else ""
+            message = f"This agent accepts at most {late.rate:g} turns per second{each}. Try again shortly."
+            return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)
+        return allowed
 
 
 def failed_to_start(workers: Table[WorkerPresence], team: str, agent: str) -> Refusal | None:
@@ -42,12 +71,6 @@ def failed_to_start(workers: Table[WorkerPresence], team: str, agent: str) -> Re
     return Refusal("agent_failed", f"The agent could not be started: {reason}", AGENT_RETRY_AFTER_MS)
 
 
-HELD_RETRY_AFTER_MS = 60_000
-"""An operator decides how long it takes."""
-
-_WHY = "Pallas takes no turns at the moment: its operators check what was under way before. Try again later."
-
-
 def held(workers: Iterable[WorkerPresence], team: str, agent: str) -> Refusal | None:
     """The refusal of a call whose agent is held on every worker that has it, else None."""
     key = f"{team}.{agent}"
@@ -55,175 +78,3 @@ def held(workers: Iterable[WorkerPresence], team: str, agent: str) -> Refusal | 
     if not having or None in having:
         return None
     return Refusal("busy", _WHY, HELD_RETRY_AFTER_MS, limit="hold")
-
-
-type BudgetLimit = Literal["team_budget", "caller_budget"]
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedBudget:
-    """A budget, and what was spent of it today. `whose` begins the sentence of a refusal."""
-
-    limit: BudgetLimit
-    whose: str
-    budget: Budget
-    spent: Spending
-
-    def used_up(self) -> str | None:
-        """How much of it is used, when nothing is left."""
-        most, money, paid = self.budget.tokens_per_day, self.budget.money, self._paid
-        if most is not None and self.spent.tokens >= most:
-            return f"{self.spent.tokens:,} of {most:,} tokens"
-        if money is not None and paid.nanos >= money.nanos:
-            return f"{paid} of {money}"
-        return None
-
-    @property
-    def share(self) -> float:
-        """The part that is used, at most 1; of a budget of nothing, 1."""
-        most, money = self.budget.tokens_per_day, self.budget.money
-        parts = [self.spent.tokens / most if most else 1.0] if most is not None else []
-        parts += [self._paid.nanos / money.nanos if money.nanos else 1.0] if money is not None else []
-        return min(1.0, max(parts, default=0.0))
-
-    @property
-    def tokens_left(self) -> int | None:
-        """None: it does not limit tokens."""
-        most = self.budget.tokens_per_day
-        return most - self.spent.tokens if most is not None else None
-
-    @property
-    def money_left(self) -> Cost | None:
-        """None: it does not limit money."""
-        money = self.budget.money
-        return Cost(nanos=money.nanos - self._paid.nanos, currency=money.currency) if money is not None else None
-
-    @property
-    def _paid(self) -> Cost:
-        currency = self.budget.currency
-        return Cost(nanos=self.spent.money.get(currency, 0), currency=currency)
-
-
-def refusal_of(applied: AppliedBudget, used: str, now: datetime) -> Refusal:
-    """The refusal by a budget of which `used` is used up."""
-    resets = next_day(now)
-    text = f"{applied.whose} for today is used up: {used}. It resets at {resets:%Y-%m-%d %H:%M} UTC."
-    wait = round((resets - now).total_seconds() * 1000)
-    return Refusal("budget_exhausted", text, wait, limit=applied.limit)
-
-
-def allowance_of(applied: Sequence[AppliedBudget]) -> Allowance:
-    """What is left of all of them: the least of tokens, and of each currency."""
-    tokens = [left for each in applied if (left := each.tokens_left) is not None]
-    money: dict[str, Cost] = {}
-    for each in applied:
-        left = each.money_left
-        if left is not None and (left.currency not in money or left.nanos < money[left.currency].nanos):
-            money[left.currency] = left
-    return Allowance(tokens=min(tokens, default=None), money=tuple(money.values()))
-
-
-@dataclass
-class Budgets:
-    """The budgets of all teams and callers. `now` is the clock by which days begin. Made by `watch_budgets`."""
-
-    granted: Table[GrantedBudget]
-    spending: Table[Spending]
-    now: Callable[[], datetime] = utc_now
-    _counted: dict[str, Spending] = field(default_factory=dict[str, Spending])
-    _sums: dict[tuple[str, str, str], Spending] = field(default_factory=dict["tuple[str, str, str]", Spending])
-
-    def __post_init__(self) -> None:
-        self.spending.on_change(self._changed)
-
-    def missing(self) -> str | None:
-        """What is not known yet; None if everything was read."""
-        return None if self.granted.synced.is_set() and self.spending.synced.is_set() else "not read yet"
-
-    def check(self, team: str, caller: Principal, own: TeamBudget | None) -> Refusal | Allowance | None:
-        """Why a turn is refused, or what it may spend; None: no budget applies. `own` is what the team has set."""
-        if own is None and not len(self.granted):
-            return None
-        now = self.now()
-        applied = list(self._applied(day_of(now), team, caller.token, own))
-        for each in applied:
-            if (used := each.used_up()) is not None:
-                return refusal_of(each, used, now)
-        return allowance_of(applied) if applied else None
-
-    def share(self, team: str, own: TeamBudget | None) -> float:
-        """The part of the budget of a team that is used today, from 0 to 1."""
-        return max((each.share for each in self._of_team(day_of(self.now()), team, own)), default=0.0)
-
-    def _applied(self, day: str, team: str, caller: str, own: TeamBudget | None) -> Iterator[AppliedBudget]:
-        yield from self._of_team(day, team, own)
-        if (granted := self.granted.get(f"caller.{caller}") or self.granted.get("every.caller")) is not None:
-            spent = self._sums.get((day, "caller", caller), NO_SPENDING)
-            yield AppliedBudget("caller_budget", "Your budget", granted, spent)
-        if own is not None and own.per_caller is not None:
-            spent = self._sums.get((day, f"caller of {team}", caller), NO_SPENDING)
-            yield AppliedBudget("caller_budget", f"Your budget at team {team!r}", own.per_caller, spent)
-
-    def _of_team(self, day: str, team: str, own: TeamBudget | None) -> Iterator[AppliedBudget]:
-        granted = self.granted.get(f"team.{team}") or self.granted.get("every.team")
-        spent = self._sums.get((day, "team", team), NO_SPENDING)
-        for budget in (granted, own):
-            if budget is not None:
-                yield AppliedBudget("team_budget", f"The budget of team {team!r}", budget, spent)
-
-    def _changed(self, key: str, entry: Spending | None) -> None:
-        """Keep the sums of the team, of the caller and of both in step with one entry."""
-        before = self._counted.pop(key, None)
-        if before is not None:
-            self._add(before, -1)
-        if entry is not None:
-            self._counted[key] = entry
-            self._add(entry, 1)
-
-    def _add(self, entry: Spending, sign: int) -> None:
-        caller = caller_token(entry.caller)
-        for kind, name in (("team", entry.team), ("caller", caller), (f"caller of {entry.team}", caller)):
-            key = entry.day, kind, name
-            total = self._sums.get(key, NO_SPENDING).plus(entry, sign)
-            if total.calls:
-                self._sums[key] = total
-            else:
-                self._sums.pop(key, None)
-
-
-@asynccontextmanager
-async def watch_budgets(bus: Bus, now: Callable[[], datetime] = utc_now) -> AsyncGenerator[Budgets]:
-    """Keep budgets and spending in memory inside the block."""
-    async with watch(bus, BUDGETS) as granted, watch(bus, SPENDING) as spending:
-        yield Budgets(granted, spending, now)
-
-
-@dataclass
-class AdmitTurn:
-    """The limits of all agents. An admitted turn must be `entering` before the next await, or it is not counted."""
-
-    positions: QueuePositions
-    rates: TurnRates
-    budgets: Budgets
-    store: StoreShares
-
-    async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
-        """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates.
-
-        Returns what an admitted turn may spend on models; None: as much as it likes.
-        """
-        team, agent, caller = request.team, request.agent, request.principal.token
-        allowed = self.budgets.check(team, request.principal, limits.budget)
-        if isinstance(allowed, Refusal):
-            return allowed
-        if (no_room := self.store.check(team)) is not None:
-            return no_room
-        if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
-            turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
-            message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
-            return Refusal("busy", message, full.retry_after_ms, limit=full.limit)
-        if (late := self.rates.take(team, agent, caller, limits)) is not None:
-            each = " from each caller" if late.limit == "caller_rate" else ""
-            message = f"This agent accepts at most {late.rate:g} turns per second{each}. Try again shortly."
-            return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)
-        return allowed

@@ -2,6 +2,8 @@
 
 A process counts only its own turns, so it enforces its share of a rate: the rate divided by the number of processes
 that make turns.
+
+The limit on what one team may store at the broker is here, too (`StoreShares`): it is measured now and then.
 """
 
 import logging
@@ -18,6 +20,8 @@ from pallas_bus.transport.errors import polling
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import Limits
 from pallas_contracts.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 MOST_CALLERS = 10_000
 """Callers that are remembered; beyond that the bucket of the least recent caller is dropped."""
@@ -95,8 +99,6 @@ class TurnRates:
         self._callers[key] = bucket
         return bucket
 
-
-log = logging.getLogger(__name__)
 
 STORE_BYTES = 32 * 1024**3
 TEAM_SHARE = 0.5

@@ -21,7 +21,9 @@ from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter, JournalUnusable, Steps
-from pallas_executor.conclude_turn import redact
+from pallas_executor.redact import redact
+
+log = logging.getLogger(__name__)
 
 
 class Outside(Protocol):
@@ -233,8 +235,6 @@ def _check_name(name: str) -> None:
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
         raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters: {name[:LONGEST_NAME]!r}")
 
-
-log = logging.getLogger(__name__)
 
 CANCELLED = '{"cancelled": true}'
 """The answer of a step that its function has cancelled."""

@@ -1,4 +1,4 @@
-"""The definitions of the agents of a folder.
+"""The definitions of the agents of a folder; what an attempt has of its turn and has spent; text as it is streamed.
 
 One with a model has one tool, named after it, and a history prompt that is always empty.
 

@@ -23,6 +23,8 @@ from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
 
+log = logging.getLogger(__name__)
+
 
 class TeamRuntime(Protocol):
     """What all agents of a team share: pooled connections and model clients."""
@@ -54,8 +56,6 @@ class HostedTeam:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: Sequence[AgentDefinition] = ()
 
-
-log = logging.getLogger(__name__)
 
 WATCH_INTERVAL = 0.5
 

@@ -3,6 +3,8 @@
 A name is resolved once for each connection, its addresses are checked, and the connection is made to a checked one: a
 name that resolves differently later (DNS rebinding) changes nothing. TLS still checks the name. Services that use this
 depend on `pallas-runtime[guard]`.
+
+Also whose requests a listener serves: the hosts that it accepts, and the proxies whose word for a caller it trusts.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "4122793d84e7e98611d3777aab30d133c88ae033"
+PINNED = "225109a204d6edcd5437a33a9a0d33327cc7b2e5"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

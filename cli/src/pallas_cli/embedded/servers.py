@@ -18,7 +18,7 @@ from pallas_cli.broker_config.write import USERS
 from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.child import Launch
 from pallas_cli.processes.environment import server_environment
-from pallas_cli.processes.probes import answers, answers_ok, complains
+from pallas_cli.processes.probes import answers, answers_ok, complains, with_room
 from pallas_cli.refused import Refused
 
 _NATS = """\
@@ -96,8 +96,9 @@ class EmbeddedNats:
             ready=answers_ok(f"{self.monitor_url}/healthz"),
             # Quoted, because the value is read as configuration.
             env=server_environment() | {"STORE_KEY": json.dumps(self.store_key)},
-            # After its disk was full, it stores nothing until it is started again.
-            broken=complains(f"{self.monitor_url}/healthz", b" write error: "),
+            # After its disk was full, it stores nothing until it is started again: not before there is room, for it
+            # gives up the streams for which it cannot write a file when it starts.
+            broken=with_room(self.folder, complains(f"{self.monitor_url}/healthz", b" write error: ")),
         )
 
 

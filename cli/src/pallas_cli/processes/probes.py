@@ -5,11 +5,16 @@ HTTP library: its import takes longer than the start of a server.
 """
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pallas_cli.processes.child import Probe
+
+ROOM = 16 * 1024**2
+"""Bytes that a disk must have free for a server that could not write to be started again."""
 
 _TIMEOUT = 2.0
 _UNKNOWN = frozenset({0, 404, 503})
@@ -29,6 +34,15 @@ def is_known(url: str) -> Probe:
 def complains(url: str, words: bytes) -> Probe:
     """A probe that expects `words` in the answer to a GET of `url`."""
     return _gets(url, lambda answer: words in answer)
+
+
+def with_room(folder: Path, probe: Probe) -> Probe:
+    """The probe, which expects `ROOM` bytes on the disk of `folder`, too."""
+
+    async def both() -> bool:
+        return shutil.disk_usage(folder).free >= ROOM and await probe()
+
+    return both
 
 
 def answers(host: str, port: int, request: bytes, answer: bytes) -> Probe:

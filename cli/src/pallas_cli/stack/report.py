@@ -44,7 +44,7 @@ def show_next_steps(console: Console, plan: Plan) -> None:
     if plan.demo_agents and _PROGRAM.exists():
         run = f"{_PROGRAM} --input symbol=AAPL{here}"
         steps.append(("run a pipeline", f"{typed()} pipelines run {run}"))
-    steps.append(("list coding agents", f"{typed()} fleet list{here}"))
+    steps.append(("list coding agents", f"{typed()} call{here} fleet/fleet list_agents"))
     if plan.accounts is not None:
         steps.append(("list teams and their workspaces", f"{typed()} teams list{here}"))
     console.print("\nTry next, in another terminal:", style="bold")

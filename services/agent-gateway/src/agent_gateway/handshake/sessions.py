@@ -1,4 +1,4 @@
-"""Settings of handshake-era sessions, shared by all gateways.
+"""Settings and calls of handshake-era sessions, shared by all gateways.
 
 A session that has set nothing is not stored. Of one caller so many are stored; then its oldest ones are forgotten.
 """
@@ -20,6 +20,8 @@ from pallas_contracts.catalog import CALLS, SESSIONS, LegacyCall, LegacySession
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TurnAsked, TurnRequested
 from pallas_runtime.telemetry import of_turn, tracer
+
+log = logging.getLogger(__name__)
 
 MOST_SUBSCRIPTIONS = 64
 """Resources of an agent to which a session, or a stream, may subscribe."""
@@ -159,8 +161,6 @@ class Sessions:
         if len(self.known) >= MOST_SESSIONS:
             raise Rejected(f"The settings of {MOST_SESSIONS} sessions are stored; no more are.", code="too_many")
 
-
-log = logging.getLogger(__name__)
 
 _CANCEL_TIMEOUT = 2.0
 """Seconds for which the sender of a cancel waits; the cancel continues in the background."""

@@ -54,9 +54,6 @@ FILES: Mapping[str, Secret] = {
 }
 """The files of secrets that a context may name."""
 
-SETTINGS = ("data", *ADDRESSES, *FILES)
-"""What a context may set: the data folder of a stack, addresses of its parts, and files."""
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _chosen = ContextVar[str | None]("chosen", default=None)
 _left_out = ContextVar[bool]("left_out", default=False)

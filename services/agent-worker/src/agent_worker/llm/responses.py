@@ -10,8 +10,6 @@ from pallas_mcp_calls.model_answers import bound_answer
 type Counted = Callable[[str, str], None]
 """Called with the provider and how a request ended: `2xx`, `429`, `4xx`, `5xx`, `timeout` or `unreachable`."""
 
-RESPONSES = ("2xx", "429", "4xx", "5xx", "timeout", "unreachable")
-
 
 def ignore(_provider: str, _code: str) -> None:
     """Count nothing."""

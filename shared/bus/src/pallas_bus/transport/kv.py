@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import keep_polling, poll_now, polling
 from pallas_bus.transport.headers import EXPECTED, time_to_live
-from pallas_bus.transport.reads import Record, read, read_last, read_newest
+from pallas_bus.transport.reads import Record, read, read_last
 from pallas_bus.transport.streams import bucket_subject, live_subject, stream_name
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import PallasError, Unavailable
@@ -289,20 +289,6 @@ def _over(after: int | None) -> dict[str, str]:
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
     """Read the value of one entry, None when there is none; raises as `get_entry` does."""
     return (await get_entry(bus, bucket, **ids))[0]
-
-
-async def get_newest[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
-    """Read the value of one entry, None when there is none. The leader is read: a replica could have an older one.
-
-    For services that may read the whole bucket.
-
-    Raises:
-        Unavailable: the bucket cannot be read now.
-        ValidationError: the entry cannot be decoded.
-    """
-    key = bucket.key.subject(**ids)
-    record = await read_newest(bus, stream_name(bucket), bucket_subject(bucket, key))
-    return bucket.read(key, record.data) if record is not None and record.data else None
 
 
 async def get_some[M: Message](bus: Bus, bucket: Bucket[M], wanted: Sequence[Mapping[str, str]]) -> list[M]:

@@ -248,6 +248,15 @@ class ImageView(Shape):
     bytes: int
 
 
+class ProgressView(Shape):
+    """The last status line of a running call (interface contract, section 5). `total` None: a spinner."""
+
+    progress: float
+    total: float | None
+    message: str | None
+    at: datetime
+
+
 class QuestionView(Shape):
     """What an agent asks. `requested_schema` is a flat JSON Schema (MCP elicitation); `url` opens a page instead."""
 

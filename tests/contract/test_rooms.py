@@ -17,7 +17,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "pallas_runtime": (("http",), ("",)),
     "pallas_turns": (
-        ("claims", "queue", "events"),
+        ("claims", "queue", "events", "definitions"),
         ("model", "positions", "content", "feed", "pull", "liveness"),
         ("budgets", "store", "journal", "write", "metrics", "feeds", "history"),
         ("admission", "runtime", "dead_letters", "replay"),
@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("calls", "executor"),
         ("keys", "offer"),
     ),
-    "pallas_hosting": (("redact", "seed", "functions"), ("definition", "folders"), ("worker",)),
+    "pallas_hosting": (("redact", "seed", "functions"), ("definition", "folders", "metered"), ("worker",)),
     "pallas_cli": (
         ("",),
         ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),

@@ -26,11 +26,11 @@ from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_hosting import folders as host_teams
-from pallas_hosting.worker import Watching
+from pallas_hosting.metered import Watching
 from pallas_teams import FolderChanges, load_each
 from pallas_turns import settle as settle_turn
+from pallas_turns.definitions import publish_definitions
 from pallas_turns.feeds import follow_turns
-from pallas_turns.offer import publish_definitions
 from pallas_turns.queue import consumer_name
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE
 from agent_worker.llm import models
 from agent_worker.teams import host_team
 from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta, ToolFailed
-from pallas_hosting.worker import Watching, make_metrics
+from pallas_hosting.metered import Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
 from pallas_turns.runtime import AgentRuntime, Failed, Outcome

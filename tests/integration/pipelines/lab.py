@@ -41,10 +41,10 @@ from pallas_runtime.process import Process
 from pallas_runtime.settings import ExecutorSettings
 from pallas_turns.calls import Calls, make_calls
 from pallas_turns.claims import TurnRef, request_cancel
+from pallas_turns.definitions import publish_definition
 from pallas_turns.executor import Executor, Troubles, execute_turns
 from pallas_turns.feeds import TurnFeeds
 from pallas_turns.metrics import make_call_metrics, make_metrics
-from pallas_turns.offer import publish_definition
 from pallas_turns.queue import submit
 from pallas_turns.runtime import HostedAgent
 from pipelines.app import Pipelines, build

@@ -13,7 +13,7 @@ from agent_worker.teams import host_team
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.turns import ModelCalled, ModelFailed, Principal
 from pallas_hosting.folders import HostedTeam
-from pallas_hosting.worker import MOST_MODELS, Metrics, Watching, make_metrics
+from pallas_hosting.metered import MOST_MODELS, Metrics, Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
 from pallas_turns.runtime import Completed, Failed, Outcome

@@ -4,7 +4,8 @@ from contextlib import AbstractAsyncContextManager
 
 from agent_worker.settings import WorkerSettings
 from pallas_hosting.folders import HostedTeam
-from pallas_hosting.worker import Watching, work_for_teams
+from pallas_hosting.metered import Watching
+from pallas_hosting.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service
 from pallas_teams import TeamFolder

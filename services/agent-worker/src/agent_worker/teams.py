@@ -25,7 +25,7 @@ from pallas_contracts.turns import ToolStarted
 from pallas_hosting.definition import check_agent, define, define_with_model
 from pallas_hosting.folders import HostedTeam
 from pallas_hosting.functions import StepFailed
-from pallas_hosting.worker import UNWATCHED, Watching
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig, TeamFolder
 from pallas_turns.events import Emitter
 from pallas_turns.runtime import AgentRuntime, HostedAgent, Steps

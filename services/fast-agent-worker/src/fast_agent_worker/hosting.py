@@ -31,7 +31,7 @@ from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError
 from pallas_hosting.definition import check_agent, define_with_model, with_ours
 from pallas_hosting.folders import HostedTeam
-from pallas_hosting.worker import UNWATCHED, Watching
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
 from pallas_turns.runtime import HostedAgent

@@ -19,8 +19,8 @@ from pallas_contracts.agents import AgentDefinition, Trouble
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import PallasError
 from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
+from pallas_turns.definitions import publish_definitions
 from pallas_turns.executor import Executor
-from pallas_turns.offer import publish_definitions
 from pallas_turns.runtime import HostedAgent
 
 log = logging.getLogger(__name__)

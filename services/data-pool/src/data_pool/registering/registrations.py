@@ -23,7 +23,7 @@ from pallas_contracts.errors import Conflict, Denied, NotFound, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_runtime.front import check_callers, is_among
-from pallas_turns.offer import revision_of
+from pallas_turns.definitions import revision_of
 from pallas_turns.queue import delete_consumer
 
 log = logging.getLogger(__name__)

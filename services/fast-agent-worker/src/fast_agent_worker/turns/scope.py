@@ -12,7 +12,7 @@ from fast_agent_worker.turns.places import HERE, Here
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import InputRequired, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 from pallas_hosting.definition import TurnScope as SharedScope
-from pallas_hosting.worker import UNWATCHED, Watching
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig
 from pallas_turns.runtime import Failed
 

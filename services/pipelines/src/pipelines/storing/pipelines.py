@@ -19,7 +19,7 @@ from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import MOST_VERSIONS, PipelineImage, PipelineVersion, Publication, StoredPipeline
 from pallas_contracts.turns import Principal
-from pallas_turns.offer import revision_of
+from pallas_turns.definitions import revision_of
 from pipelines.storing.entries import Change, Entries, Images, expired, image_owner
 from pipelines.storing.namespaces import SHARED, Caller, FullName, Namespaces, hash_of, not_found, read_name
 from pipelines.storing.publishing import by_tool, check_published, check_tool_name, published_definition

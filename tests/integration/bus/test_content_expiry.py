@@ -14,6 +14,7 @@ from pallas_bus.connection import Bus, connect
 from pallas_bus.reads import read
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TURN_STATUSES
 from pallas_turns import write as writer_module
 from pallas_turns.claims import TurnRef, stored_outcome
 from pallas_turns.content import OFFLOAD_ABOVE, objects_of
@@ -34,7 +35,8 @@ async def ended_turn(bus: Bus, team: str, *, keep: float, early: bool = True) ->
     """An ended turn whose content is kept for `keep` seconds."""
     request = turn_requested(team)
     made = await attempt_of(bus, request)
-    writer = TurnWriter(bus, made.ref, 1, made.fence, keep=lambda _status: keep, turn_timeout=600, kept=request)
+    keeping = dict.fromkeys(TURN_STATUSES, keep)
+    writer = TurnWriter(bus, made.ref, 1, made.fence, keep=keeping, turn_timeout=600, kept=request)
     if early:
         writer.emit(text("hel"))
         writer.emit(await writer.offload(result("x" * OFFLOAD_ABOVE)))

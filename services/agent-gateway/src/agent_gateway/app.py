@@ -52,6 +52,7 @@ from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
+from pallas_turns.budgets import Budgets, watch_budgets
 from pallas_turns.calls import Calls, make_calls
 from pallas_turns.expiry import expire_content
 
@@ -72,6 +73,7 @@ class Gateway:
 
     http: GatewayHttp
     calls: Calls
+    budgets: Budgets
 
     async def drain(self) -> None:
         """Wait for the calls to end. Streams that this gateway closes from now on cancel no turns."""
@@ -106,10 +108,13 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(metrics.calls.agents.changed)
             alone = settings.live_turns == "own"
             store = partial(make_calls, store_bytes=settings.store_bytes, team_share=settings.team_store_share)
-            calls = await stack.enter_async_context(store(bus, gateways, presences, metrics.calls, alone=alone))
+            budgets = await stack.enter_async_context(watch_budgets(bus, metrics.calls))
+            calls = await stack.enter_async_context(
+                store(bus, gateways, presences, metrics.calls, budget=budgets.admit, alone=alone)
+            )
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
-            process.probes.checks["budgets"] = calls.admission.budgets.missing
+            process.probes.checks["budgets"] = budgets.missing
             key = log_key_of(settings.log_key, "idempotency keys and event ids are valid only at this replica")
             platform = Platform(bus, calls, healths, Sessions(bus, sessions), key)
             endpoints = Endpoints(
@@ -132,7 +137,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             if settings.agent_ports:
                 background.append(process.vital(bus.spawn(ports.keep())))
             try:
-                yield Gateway(http, calls)
+                yield Gateway(http, calls, budgets)
             finally:
                 for task in background:
                     task.cancel()

@@ -33,6 +33,7 @@ from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
+from pallas_turns.budgets import watch_budgets
 from pallas_turns.calls import make_calls
 from pallas_turns.executor import Executor, Troubles, execute_turns
 from pallas_turns.offer import connect_service, offer_agents, publications
@@ -94,10 +95,11 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         gateways = await enter(watch(bus, GATEWAYS))
         agents.on_change(metrics.calls.agents.changed)
         store = partial(make_calls, store_bytes=settings.store_bytes, team_share=settings.team_store_share)
-        calls = await enter(store(bus, gateways, workers, metrics.calls, alone=True))
+        budgets = await enter(watch_budgets(bus, metrics.calls))
+        calls = await enter(store(bus, gateways, workers, metrics.calls, budget=budgets.admit, alone=True))
         process.probes.checks[STORED] = calls.leaders.missing
         process.vital(calls.liveness.keeping)
-        process.probes.checks["budgets"] = calls.admission.budgets.missing
+        process.probes.checks["budgets"] = budgets.missing
         executor = await enter(execute_turns(bus, settings, process, metrics.executor, slots=settings.slots))
         catalogue = Catalogue((await enter(watch(bus, HEALTH))).get)
         agents.on_change(catalogue.changed)

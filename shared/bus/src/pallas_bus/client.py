@@ -69,7 +69,8 @@ class BusClient(Client):
                 raise MaxPayloadError
             parts = (f"HPUB {subject} {reply} {len(block)} {whole}\r\n".encode(), block, payload, b"\r\n")
         await self._send_command(b"".join(parts))
-        await self._flush_pending()
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().call_soon(self._write)
 
     @override
     async def _flush_pending(self, force_flush: bool = False) -> None:
@@ -105,10 +106,7 @@ class BusClient(Client):
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
 
-    @staticmethod
-    @override
-    def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        return decoded(raw)
+    _parse_header_lines = staticmethod(decoded)
 
     @override
     async def _connect_to_server(self, s: Srv) -> None:

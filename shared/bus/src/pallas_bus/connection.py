@@ -7,7 +7,6 @@ alone would notice only after many seconds that a consumer gets nothing any more
 import asyncio
 import json
 import logging
-import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -150,36 +149,33 @@ class Bus:
             Unavailable: no answer within `timeout`, no such stream, or the stream is full (`queue_full`).
             Rejected: the broker refuses the message for good.
         """
-        until = time.monotonic() + (timeout or self.timeout)
+        loop, seconds = asyncio.get_running_loop(), timeout or self.timeout
+        until = loop.time() + seconds
         while True:
+            self._ack_number += 1
+            token = str(self._ack_number)
+            answer: asyncio.Future[Msg] = loop.create_future()
+            self._acks[token] = answer
+            late = loop.call_later(seconds, _fail, answer, TimeoutError())
             try:
-                return await self._put(subject, payload, headers, timeout)
+                await self.client.publish(
+                    subject, payload, self._ack_prefix + token, headers=dict(headers) if headers else None
+                )
+                return stored(subject, await answer)
+            except NatsError as error:
+                raise translated(error, f"publish to {subject!r}") from error
+            except TimeoutError as error:
+                raise Unavailable(f"the broker did not acknowledge a message on {subject!r} in time") from error
+            except ConnectionError as error:
+                raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
             except Unavailable as error:
-                if error.code != "in_flight" or time.monotonic() > until:
+                if error.code != "in_flight" or loop.time() > until:
                     raise
                 self.one_by_one = True
-                await asyncio.sleep(_IN_FLIGHT_PAUSE)
-
-    async def _put(
-        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, timeout: float | None
-    ) -> Stored:
-        self._ack_number += 1
-        token = str(self._ack_number)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Msg] = loop.create_future()
-        self._acks[token] = answer
-        late = loop.call_later(timeout or self.timeout, _fail, answer, TimeoutError())
-        try:
-            await self.send(subject, payload, headers, reply=self._ack_prefix + token)
-            message = await answer
-        except TimeoutError as error:
-            raise Unavailable(f"the broker did not acknowledge a message on {subject!r} in time") from error
-        except ConnectionError as error:
-            raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
-        finally:
-            late.cancel()
-            del self._acks[token]
-        return stored(subject, message)
+            finally:
+                late.cancel()
+                del self._acks[token]
+            await asyncio.sleep(_IN_FLIGHT_PAUSE)
 
     async def api(self, subject: str, body: object, timeout: float | None = None) -> dict[str, Any]:
         """Call the JetStream API and return its answer; `timeout` is in seconds.

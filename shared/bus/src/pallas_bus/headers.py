@@ -32,14 +32,13 @@ _LINE_BREAKS = str.maketrans("\r\n", "  ")
 def encoded(headers: Mapping[str, str]) -> bytes:
     """The block of headers in a message. A line break becomes a space: it would begin another header or command."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join(
-        ("NATS/1.0", *(line if line.isprintable() else line.translate(_LINE_BREAKS) for line in lines), "", "")
-    ).encode()
+    clean = [line if line.isprintable() else line.translate(_LINE_BREAKS) for line in lines]
+    return "\r\n".join(("NATS/1.0", *clean, "", "")).encode()
 
 
-def decoded(lines: bytes) -> dict[str, str]:
+def decoded(raw: bytes) -> dict[str, str]:
     """The headers of a block, without its first line."""
-    pairs = (line.partition(":") for line in lines.decode("utf-8", "replace").split("\r\n"))
+    pairs = [line.partition(":") for line in raw.decode("utf-8", "replace").split("\r\n")]
     return {name.strip(): value.strip() for name, colon, value in pairs if colon}
 
 

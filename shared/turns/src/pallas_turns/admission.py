@@ -16,8 +16,7 @@ from pallas_bus.kv import Table
 from pallas_contracts.agents import Limits, WorkerPresence
 from pallas_contracts.costs import Allowance
 from pallas_contracts.turns import TurnRequested
-from pallas_turns.budgets import Budgets
-from pallas_turns.model import AGENT_RETRY_AFTER_MS, Refusal
+from pallas_turns.model import AGENT_RETRY_AFTER_MS, CheckBudget, Refusal
 from pallas_turns.positions import QueuePositions
 from pallas_turns.store import StoreShares
 
@@ -110,8 +109,8 @@ class AdmitTurn:
     presences: Table[WorkerPresence]
     positions: QueuePositions
     rates: TurnRates
-    budgets: Budgets
     store: StoreShares
+    budget: CheckBudget | None = None
 
     async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
         """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates.
@@ -119,11 +118,12 @@ class AdmitTurn:
         Returns what an admitted turn may spend on models; None: as much as it likes.
         """
         team, agent, caller = request.team, request.agent, request.principal.token
-        if (failed := failed_to_start(self.presences, team, agent)) is not None:
-            return failed
-        if (refused := held(self.presences.values(), team, agent)) is not None:
-            return refused
-        allowed = self.budgets.check(team, request.principal, limits.budget)
+        key = f"{team}.{agent}"
+        if not any(worker.held is None and key in worker.agents for worker in self.presences.values()):
+            refused = failed_to_start(self.presences, team, agent) or held(self.presences.values(), team, agent)
+            if refused is not None:
+                return refused
+        allowed = self.budget(request, limits) if self.budget is not None else None
         if isinstance(allowed, Refusal):
             return allowed
         if (no_room := self.store.check(team)) is not None:
@@ -132,7 +132,8 @@ class AdmitTurn:
             turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
             message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
             return Refusal("busy", message, full.retry_after_ms, limit=full.limit)
-        if (late := self.rates.take(team, agent, caller, limits)) is not None:
+        limited = limits.max_rate is not None or limits.max_rate_per_caller is not None
+        if limited and (late := self.rates.take(team, agent, caller, limits)) is not None:
             each = " from each caller" if late.limit == "caller_rate" else ""
             message = f"This agent accepts at most {late.rate:g} turns per second{each}. Try again shortly."
             return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)

@@ -1,4 +1,4 @@
-"""Refuse calls when a budget for the day is used up, and say how much an admitted turn may spend.
+"""Refuse calls when a budget for the day is used up, and say how much an admitted turn may spend. A layer of admission.
 
 Budgets are set by operators (bucket `budgets`) and by teams (in definitions); all that apply hold. What was spent is in
 the bucket `spending`, a second or two behind the log. Both are kept in memory, so a check waits for nothing. While they
@@ -9,10 +9,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from pallas_bus.connection import Bus
 from pallas_bus.kv import Table, watch
+from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import (
     NO_SPENDING,
@@ -26,7 +28,8 @@ from pallas_contracts.costs import (
     next_day,
 )
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Principal, caller_token
+from pallas_contracts.turns import Principal, TurnRequested, caller_token
+from pallas_turns.metrics import CallMetrics
 from pallas_turns.model import Refusal
 
 type BudgetLimit = Literal["team_budget", "caller_budget"]
@@ -102,6 +105,7 @@ class Budgets:
     granted: Table[GrantedBudget]
     spending: Table[Spending]
     now: Callable[[], datetime] = utc_now
+    metrics: CallMetrics | None = None
     _counted: dict[str, Spending] = field(default_factory=dict[str, Spending])
     _sums: dict[tuple[str, str, str], Spending] = field(default_factory=dict["tuple[str, str, str]", Spending])
 
@@ -112,10 +116,19 @@ class Budgets:
         """What is not known yet; None if everything was read."""
         return None if self.granted.synced.is_set() and self.spending.synced.is_set() else "not read yet"
 
-    def check(self, team: str, caller: Principal, own: TeamBudget | None) -> Refusal | Allowance | None:
-        """Why a turn is refused, or what it may spend; None: no budget applies. `own` is what the team has set."""
+    def admit(self, request: TurnRequested, limits: Limits) -> Refusal | Allowance | None:
+        """Check the budgets of a turn, as `CheckBudget` says. A team's part is reported from its first turn on."""
+        own = limits.budget
         if own is None and not len(self.granted):
             return None
+        found = self.check(request.team, request.principal, own)
+        of_team = isinstance(found, Allowance) or (found is not None and found.limit == "team_budget")
+        if of_team and self.metrics is not None:
+            self.metrics.budget_applies(request.team, partial(self.share, request.team, own))
+        return found
+
+    def check(self, team: str, caller: Principal, own: TeamBudget | None) -> Refusal | Allowance | None:
+        """Why a turn is refused, or what it may spend; None: no budget applies. `own` is what the team has set."""
         now = self.now()
         applied = list(self._applied(day_of(now), team, caller.token, own))
         for each in applied:
@@ -164,7 +177,7 @@ class Budgets:
 
 
 @asynccontextmanager
-async def watch_budgets(bus: Bus, now: Callable[[], datetime] = utc_now) -> AsyncGenerator[Budgets]:
-    """Keep budgets and spending in memory inside the block."""
+async def watch_budgets(bus: Bus, metrics: CallMetrics | None = None) -> AsyncGenerator[Budgets]:
+    """Keep budgets and spending in memory inside the block, to admit turns with (`Budgets.admit`)."""
     async with watch(bus, BUDGETS) as granted, watch(bus, SPENDING) as spending:
-        yield Budgets(granted, spending, now)
+        yield Budgets(granted, spending, metrics=metrics)

@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 
 from pallas_bus.connection import Bus
@@ -17,18 +16,15 @@ from pallas_bus.kv import Table
 from pallas_bus.leaders import Leaders, watch_leaders
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
-from pallas_contracts.costs import Allowance
-from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
 from pallas_turns.admission import AdmitTurn, TurnRates
-from pallas_turns.budgets import watch_budgets
 from pallas_turns.cancel import WaitingTurn, WaitingTurns, cancel_turn, withdraw_turn
 from pallas_turns.claims import Cursor, TurnRef, Waiting
 from pallas_turns.feed import TurnFeed
 from pallas_turns.feeds import TurnFeeds, follow_turns
 from pallas_turns.liveness import WorkerLiveness, watch_workers
 from pallas_turns.metrics import CallMetrics
-from pallas_turns.model import Observer, Refusal, TurnEnd
+from pallas_turns.model import CheckBudget, Observer, Refusal, TurnEnd
 from pallas_turns.positions import QueuePosition, QueuePositions
 from pallas_turns.relay import relay_turn, resume_turn, whole_answer
 from pallas_turns.store import STORE_BYTES, TEAM_SHARE, watch_store
@@ -82,9 +78,6 @@ class Calls:
         self, request: TurnRequested, limits: Limits, observer: Observer
     ) -> Submitted | Refusal:
         admitted = await self.admission.admit_turn(request, limits)
-        if isinstance(admitted, Allowance) or (admitted is not None and admitted.limit == "team_budget"):
-            share = partial(self.admission.budgets.share, request.team, limits.budget)
-            self.metrics.budget_applies(request.team, share)
         if isinstance(admitted, Refusal):
             return admitted
         if admitted is not None:
@@ -229,25 +222,24 @@ async def make_calls(
     presences: Table[WorkerPresence],
     metrics: CallMetrics,
     *,
+    budget: CheckBudget | None = None,
     alone: bool = False,
-    now: Callable[[], datetime] = utc_now,
     store_bytes: int = STORE_BYTES,
     team_share: float = TEAM_SHARE,
 ) -> AsyncGenerator[Calls]:
     """Yield what makes calls. All processes that make turns share the rate of an agent.
 
-    `alone`: most turns are made by others (see `follow_turns`). `now` is the clock of budgets.
+    `alone`: most turns are made by others (see `follow_turns`).
     The broker may store `store_bytes`, and one team takes at most the part `team_share` of it.
     """
     async with (
         watch_leaders(bus, TURN_QUEUE, TURN_LOG) as leaders,
         follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
-        watch_budgets(bus, now) as budgets,
         watch_store(bus, store_bytes, team_share) as store,
     ):
         rates = TurnRates(partial(submitters, gateways, presences))
-        admission = AdmitTurn(presences, QueuePositions(bus), rates, budgets, store)
+        admission = AdmitTurn(presences, QueuePositions(bus), rates, store, budget)
         calls = Calls(bus, leaders, feeds, admission, liveness, presences, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
         try:

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Self
 
 from pallas_bus import kv
@@ -31,7 +30,7 @@ from pallas_turns.admission import failed_to_start
 from pallas_turns.claims import TurnRef, cancel_unclaimed, claim_state, request_cancel
 from pallas_turns.content import drop
 from pallas_turns.model import AGENT_RETRY_AFTER_MS, Refusal
-from pallas_turns.write import CONTENT_SECONDS, Keeping, TurnWriter
+from pallas_turns.write import CONTENT_SECONDS, KEPT, Keeping, TurnWriter
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ async def keeping_of(bus: Bus, ref: TurnRef) -> Keeping:
             raise
         definition = None
     limits = definition.limits if definition is not None else Limits()
-    return partial(limits.kept_for, otherwise=CONTENT_SECONDS)
+    return limits.keeping(CONTENT_SECONDS)
 
 
 async def withdraw_turn(
@@ -91,9 +90,8 @@ async def withdraw_turn(
             return
         # In this order, because a turn that is in no queue must have an outcome.
         outcome = _outcome(request, lost or 1)
-        writer = TurnWriter(bus, ref, lost or 1, fence, early_content=bool(lost))
-        if lost:
-            writer.keep = await keeping_of(bus, ref)
+        keep = await keeping_of(bus, ref) if lost else KEPT
+        writer = TurnWriter(bus, ref, lost or 1, fence, keep, early_content=bool(lost))
         if await writer.conclude(outcome) and ended is not None:
             ended(outcome)
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})

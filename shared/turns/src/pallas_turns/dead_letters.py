@@ -220,7 +220,7 @@ class DeadLetters:
             Unavailable: the broker does not answer.
         """
         letter = dead_letter(delivery, turn_id, team=team, agent=agent, code=code, reason=reason, attempts=attempts)
-        stored = await keep_letter(self.bus, letter, delivery, seconds=keep("failed"))
+        stored = await keep_letter(self.bus, letter, delivery, seconds=keep["failed"])
         if stored is not None:
             self.metrics.letter_kept(team, agent, code)
             facts = {"letter": stored.letter, "code": code, "reason": stored.reason, "attempts": attempts}

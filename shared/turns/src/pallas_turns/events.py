@@ -24,6 +24,7 @@ from pallas_contracts.turns import (
     AnyEvent,
     InputRequired,
     KnownEvent,
+    LogEvent,
     LogMessage,
     Progress,
     Result,
@@ -185,10 +186,11 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The events of one message, and its payload."""
+    """The events of one message, and its payload. `is_content`: it has a time to live, as all of its events have."""
 
     events: list[AnyEvent]
     payload: bytes
+    is_content: bool
 
 
 def batches(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes], most: int) -> list[Batch]:
@@ -199,22 +201,18 @@ def batches(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes], mo
     """
     if not events:
         return []
-    payload = _payload(events, write)
+    is_content = not isinstance(events[0], LogEvent)
+    try:
+        payload = write(events)
+    except ValueError:  # pydantic raises it for a value that is not JSON, and for half of a surrogate pair
+        payload = None
     if payload is not None and len(payload) <= most:
-        return [Batch(events, payload)]
+        return [Batch(events, payload, is_content)]
     if len(events) == 1:
         light = [lightened(events[0])]
-        return [Batch(light, write(light))]
+        return [Batch(light, write(light), is_content)]
     middle = len(events) // 2
     return batches(events[:middle], write, most) + batches(events[middle:], write, most)
-
-
-def _payload(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes]) -> bytes | None:
-    """The encoded events; None when one of them cannot be encoded."""
-    try:
-        return write(events)
-    except ValueError:  # pydantic raises it for a value that is not JSON, and for half of a surrogate pair
-        return None
 
 
 def lightened(event: AnyEvent) -> AnyEvent:

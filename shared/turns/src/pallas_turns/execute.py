@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
@@ -19,6 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pallas_bus.connection import Bus
 from pallas_bus.errors import is_cancelled, retry_while_unavailable
 from pallas_bus.headers import continued, span_of
+from pallas_contracts.agents import Limits
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested, turn_error
@@ -129,8 +129,8 @@ class TakeTurn:
     def keeping(self, hosted: HostedAgent | None) -> Keeping:
         """How long content of turns of the agent is kept; None: it is not hosted here any more."""
         if hosted is None:
-            return lambda _status: self.content_seconds
-        return partial(hosted.definition.limits.kept_for, otherwise=self.content_seconds)
+            return Limits().keeping(self.content_seconds)
+        return hosted.definition.limits.keeping(self.content_seconds)
 
     def _writer(
         self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False

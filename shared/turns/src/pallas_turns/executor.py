@@ -63,15 +63,16 @@ class Holding:
     table: Table[Hold]
     by_setting: bool = False
     on_change: Callable[[], None] = field(default=lambda: None)
+    why: str | None = _NOT_READ
+    """Why no turn is taken, None if turns are."""
 
-    @property
-    def why(self) -> str | None:
-        """Why no turn is taken, None if turns are."""
+    def changed(self, *_: object) -> None:
+        """Take what the bucket says now."""
         if self.by_setting:
-            return BY_SETTING
-        if not self.table.synced.is_set():
-            return _NOT_READ
-        return next((reason_of(hold) for hold in self.table.values() if hold.active), None)
+            self.why = BY_SETTING
+        elif self.table.synced.is_set():
+            self.why = next((reason_of(hold) for hold in self.table.values() if hold.active), None)
+        self.on_change()
 
 
 def reason_of(hold: Hold) -> str:
@@ -86,8 +87,9 @@ async def watch_holds(bus: Bus, *, by_setting: bool) -> AsyncGenerator[Holding]:
     """Follow the holds inside the block, which begins once they are known."""
     async with watch(bus, HOLDS) as table:
         holding = Holding(table, by_setting)
-        table.on_change(lambda _key, _value: holding.on_change())
+        table.on_change(holding.changed)
         await table.synced.wait()
+        holding.changed()
         yield holding
 
 

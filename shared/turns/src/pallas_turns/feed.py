@@ -94,10 +94,15 @@ class TurnFeed:
             case "claim":
                 self._claimed(TurnClaim.model_validate_json(data).claim)
             case "event" | "content":
-                self._happened(TurnEvents.model_validate_json(data))
+                batch = TurnEvents.model_validate_json(data)
+                if batch.attempt > self.attempt:
+                    self._advance(batch.attempt)
+                if batch.attempt == self.attempt:
+                    self._early.update({event.seq: event for event in batch.events if event.seq >= self._next})
             case "outcome":
-                self._outcome = TurnOutcome.model_validate_json(data)
-                self._advance(self._outcome.attempt)
+                self._outcome = outcome = TurnOutcome.model_validate_json(data)
+                if outcome.attempt > self.attempt:
+                    self._advance(outcome.attempt)
             case _:
                 return
         self._drain()
@@ -108,20 +113,15 @@ class TurnFeed:
                 self._cancelled = True
                 self._add(claim)
         elif claim.attempt >= self.attempt and claim.attempt > self._claim:
-            self._advance(claim.attempt)
+            if claim.attempt > self.attempt:
+                self._advance(claim.attempt)
             self._claim = claim.attempt
             self._add(claim)
 
-    def _happened(self, batch: TurnEvents) -> None:
-        self._advance(batch.attempt)
-        if batch.attempt == self.attempt:
-            self._early.update({event.seq: event for event in batch.events if event.seq >= self._next})
-
     def _advance(self, attempt: int) -> None:
         """A newer attempt supersedes the older one, whose events are dropped."""
-        if attempt > self.attempt:
-            self.attempt, self._next = attempt, 1
-            self._early.clear()
+        self.attempt, self._next = attempt, 1
+        self._early.clear()
 
     def _drain(self) -> None:
         """Add what is complete, in order: events by number behind their claim, then the outcome.

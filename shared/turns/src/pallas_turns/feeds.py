@@ -94,8 +94,12 @@ class TurnFeeds:
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
             feed.live_position = int((message.headers or {}).get("Nats-Sequence", "0"))
-            _pass_on(feed, kind, message.subject, message.data)
-            self._start_repair(feed)
+            try:
+                feed.on_message(kind, message.data)
+            except ValidationError as error:
+                _warn_unreadable(feed, message.subject, error)
+            if not feed.ended and feed.waits_for_gap:
+                self._start_repair(feed)
 
     async def reread(self) -> None:
         """Read what was stored while there was no connection."""
@@ -185,8 +189,12 @@ def _pass_on(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
     try:
         feed.on_message(kind, data)
     except ValidationError as error:
-        facts = {"subject": subject, "faults": error.error_count()}
-        feed.context.copy().run(log.warning, "unreadable turn message", extra=facts)
+        _warn_unreadable(feed, subject, error)
+
+
+def _warn_unreadable(feed: TurnFeed, subject: str, error: ValidationError) -> None:
+    facts = {"subject": subject, "faults": error.error_count()}
+    feed.context.copy().run(log.warning, "unreadable turn message", extra=facts)
 
 
 @asynccontextmanager

@@ -1,8 +1,11 @@
 """The input and the results of a call: the call, the end of its turn, a refusal."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pallas_contracts.agents import Limits
+from pallas_contracts.costs import Allowance
 from pallas_contracts.turns import (
     ClientContext,
     Fault,
@@ -12,6 +15,7 @@ from pallas_contracts.turns import (
     Result,
     TurnError,
     TurnOutcome,
+    TurnRequested,
 )
 from pallas_turns.claims import BEGINNING, Cursor
 
@@ -71,6 +75,10 @@ class Refusal:
     turn_id: str | None = None
     limit: Limit | None = None
     faults: tuple[str, ...] = ()
+
+
+type CheckBudget = Callable[[TurnRequested, Limits], Refusal | Allowance | None]
+"""Why a budget refuses a turn, or what an admitted turn may spend on models; None: as much as it likes."""
 
 
 AGENT_RETRY_AFTER_MS = 5000

@@ -9,18 +9,18 @@ events are not fenced and not waited for; readers drop those of a superseded att
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from pallas_bus.connection import Bus
 from pallas_bus.errors import Stored, retry_while_unavailable
 from pallas_bus.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live, trace_headers
 from pallas_bus.reads import read
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
     TURN_STATUSES,
@@ -65,8 +65,11 @@ _RETRY_PAUSE = 0.2
 _SLACK = 60.0
 """Seconds by which the time to live of early content is longer than the time until it is removed."""
 
-type Keeping = Callable[[TurnStatus], float]
+type Keeping = Mapping[TurnStatus, float]
 """For how many seconds content is wanted after the end of a turn, by how it ended. 0: only until it is delivered."""
+
+KEPT: Keeping = dict.fromkeys(TURN_STATUSES, CONTENT_SECONDS)
+"""Of an agent that says nothing else."""
 
 
 @dataclass
@@ -87,7 +90,7 @@ class TurnWriter:
     ref: TurnRef
     attempt: int
     fence: int
-    keep: Keeping = lambda _status: CONTENT_SECONDS
+    keep: Keeping = field(default_factory=lambda: KEPT)
     turn_timeout: float = 0.0
     early_content: bool = False
     kept: TurnRequested | None = None
@@ -103,6 +106,9 @@ class TurnWriter:
     def __post_init__(self) -> None:
         self._breaks = self.bus.breaks
         self._until = time.monotonic() + self.turn_timeout
+        self._longest_ttl = max(LEAST_CONTENT_TTL, *self.keep.values())
+        # With these the broker refuses a message once there is a newer claim.
+        self._fenced = {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.ref.on(TURN_CLAIM.template)}
 
     @property
     def last_event(self) -> int:
@@ -119,7 +125,9 @@ class TurnWriter:
                 return
             self._told, event = True, LogMessage(level="warning", data=_TOO_MUCH)
             log.warning("a turn has stored too much", extra=self.ref.facts | {"bytes": self._stored_bytes})
-        self._add(event)
+        self._seq += 1
+        numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
+        (self._events if isinstance(event, LogEvent) else self._contents).append(numbered)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
 
@@ -166,7 +174,7 @@ class TurnWriter:
         The connection keeps the order. So what was sent before is stored, too, unless the connection broke: then what
         is missing is sent again. A later attempt finds all that happened before this event.
         """
-        self._add(event)
+        self.emit(event)
         last = self._seq
         *before, ends = self._load()
         try:
@@ -226,13 +234,13 @@ class TurnWriter:
 
     async def _put_end(self, outcome: TurnOutcome) -> Stored:
         """Store the events that are left and the outcome. If that fails, the events are kept for the next attempt."""
-        self._stop_timer()
         if self._lost:
+            self._stop_timer()
             await self._send_again()
-        if outcome.status == "cancelled":
-            self._take()
         contents, events = self._take()
-        for batch in self._loaded(self._batches(events)):
+        if outcome.status == "cancelled":
+            contents, events = [], []
+        for batch in self._loaded(self._packed(events)):
             await self._send(batch)
         ends = self._last_batches(contents)
         try:
@@ -250,8 +258,11 @@ class TurnWriter:
             for batch in ends:
                 await self._put(batch, ttl)
             return await self._put_outcome(outcome)
-        puts = [*(self._put(batch, ttl) for batch in ends), self._put_outcome(outcome)]
-        results = await asyncio.gather(*map(_begun, puts), return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        puts = [self._put(batch, ttl) for batch in ends]
+        # Each begins at once: all leave in one write.
+        tasks = [asyncio.Task(put, loop=loop, eager_start=True) for put in (*puts, self._put_outcome(outcome))]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -261,7 +272,7 @@ class TurnWriter:
     def _last_batches(self, contents: list[AnyEvent]) -> list[Batch]:
         """The last content as messages. The number of an answer that is too large is used again."""
         try:
-            return self._batches(contents)
+            return self._packed(contents)
         except Rejected:
             self._contents[:0] = contents[:-1]
             self._seq -= 1
@@ -270,27 +281,23 @@ class TurnWriter:
     async def _put_outcome(self, outcome: TurnOutcome) -> Stored:
         if self._lost:
             raise Unavailable("the connection broke while the turn's last events were being sent")
-        headers = self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.ref.turn_id}"}
+        headers = self._fenced | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.ref.turn_id}"}
         subject = self.ref.on(TURN_OUTCOME.template)
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
 
     async def _send_kept(self, status: TurnStatus) -> None:
         """Send the kept request. It is sent before the outcome, so the outcome's acknowledgement covers it."""
-        if self.kept is None or not self.keep(status):
+        if self.kept is None or not self.keep[status]:
             return
         named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.ref.turn_id}:{self.attempt}"}
         headers = trace_headers(named | time_to_live(self._ttl(status)))
         with suppress(Rejected):  # the turn must not fail because a copy cannot be kept
             await self.bus.send(self.ref.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
 
-    def _fenced(self) -> dict[str, str]:
-        """The headers with which the broker refuses a message once there is a newer claim."""
-        return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.ref.on(TURN_CLAIM.template)}
-
     @property
     def _lost(self) -> bool:
         """Whether events that were sent may be lost. A connection is gone a moment before its break is counted."""
-        return self._unsure or self.bus.breaks != self._breaks or not self.bus.connected
+        return self._unsure or self.bus.breaks != self._breaks or not self.bus.client.is_connected
 
     async def _send_again(self) -> None:
         """Store the events that were sent and are not in the log."""
@@ -299,7 +306,7 @@ class TurnWriter:
         for events in list(self._sent):
             if missing := [event for event in events if event.seq not in stored]:
                 log.info("events sent again", extra={"turn": self.ref.turn_id, "count": len(missing)})
-                for batch in self._batches(missing):
+                for batch in self._packed(missing):
                     await self._put(batch)
         self._breaks, self._unsure = breaks, False
 
@@ -318,11 +325,6 @@ class TurnWriter:
         """Whether the stored outcome is the one that was written here (its acknowledgement was lost)."""
         stored = await stored_outcome(self.bus, self.ref)
         return stored is not None and (stored.attempt, stored.ended_at) == (outcome.attempt, outcome.ended_at)
-
-    def _add(self, event: AnyEvent) -> None:
-        self._seq += 1
-        numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
-        (self._events if isinstance(event, LogEvent) else self._contents).append(numbered)
 
     def _flush_in_background(self) -> None:
         self.bus.spawn(self._flush())
@@ -347,55 +349,48 @@ class TurnWriter:
     def _load(self) -> Sequence[Batch]:
         """Remove and return everything that waits to be published: content first, then events."""
         contents, events = self._take()
-        return self._loaded([*self._batches(contents), *self._batches(events)])
+        return self._loaded([*self._packed(contents), *self._packed(events)])
 
     def _loaded(self, some: Sequence[Batch]) -> Sequence[Batch]:
         """Return the batches, recorded as sent: if sending them fails, they are sent again before the outcome."""
-        self._sent.extend(batch.events for batch in some)
-        self._stored_bytes += sum(len(batch.payload) for batch in some)
-        self.early_content |= any(_is_content(batch.events) for batch in some)
+        for batch in some:
+            self._sent.append(batch.events)
+            self._stored_bytes += len(batch.payload)
+            self.early_content |= batch.is_content
         return some
 
     async def _send(self, batch: Batch) -> None:
         try:
-            await self.bus.send(self._subject(batch), batch.payload, self._headers(batch))
+            await self.bus.send(*self._message(batch))
         except PallasError as error:
             self._unsure = True
             log.warning("events could not be published", extra={"turn": self.ref.turn_id, "reason": error.message})
 
     async def _put(self, batch: Batch, content_ttl: float | None = None) -> None:
-        headers = self._headers(batch, content_ttl) | self._fenced() | {"Nats-Msg-Id": self._message_id(batch)}
-        await self.bus.put(self._subject(batch), batch.payload, headers)
+        subject, payload, headers = self._message(batch, content_ttl)
+        # The broker stores a message once, also when it is sent again without an acknowledgement.
+        kind, numbers = _kind(batch).name, f"{batch.events[0].seq}-{batch.events[-1].seq}"
+        named = {"Nats-Msg-Id": f"{kind}:{self.ref.turn_id}:{self.attempt}:{numbers}"}
+        await self.bus.put(subject, payload, headers | self._fenced | named)
 
-    def _subject(self, batch: Batch) -> str:
-        return self.ref.on((TURN_CONTENT if _is_content(batch.events) else TURN_EVENT).template)
-
-    def _message_id(self, batch: Batch) -> str:
-        """The message id: the broker stores a message once, also when it is sent again without an acknowledgement."""
-        kind = TURN_CONTENT.name if _is_content(batch.events) else TURN_EVENT.name
-        return f"{kind}:{self.ref.turn_id}:{self.attempt}:{batch.events[0].seq}-{batch.events[-1].seq}"
-
-    def _headers(self, batch: Batch, content_ttl: float | None = None) -> dict[str, str]:
-        """The headers of a message of events. `content_ttl` None: the turn has not ended."""
-        if not _is_content(batch.events):
-            return trace_headers({})
-        return trace_headers(time_to_live(self._early_ttl if content_ttl is None else content_ttl))
+    def _message(self, batch: Batch, content_ttl: float | None = None) -> tuple[str, bytes, dict[str, str]]:
+        """Subject, payload and headers of a message of events. `content_ttl` None: the turn has not ended."""
+        headers = dict[str, str]()
+        if batch.is_content:
+            headers = time_to_live(self._early_ttl if content_ttl is None else content_ttl)
+        return self.ref.on(_kind(batch).template), batch.payload, trace_headers(headers)
 
     def _ttl(self, status: TurnStatus) -> float:
         """Seconds for which content is kept after the turn's end, if it ends so."""
-        return max(self.keep(status), LEAST_CONTENT_TTL)
-
-    @property
-    def _longest_ttl(self) -> float:
-        return max(map(self._ttl, TURN_STATUSES))
+        return max(self.keep[status], LEAST_CONTENT_TTL)
 
     @property
     def _early_ttl(self) -> float:
         """Seconds for which content is kept that is written now, before the turn's end."""
         return max(0.0, self._until - time.monotonic()) + self._longest_ttl + _SLACK
 
-    def _batches(self, events: list[AnyEvent]) -> list[Batch]:
-        return batches(events, self._written, self.bus.max_payload - HEADERS)
+    def _packed(self, events: list[AnyEvent]) -> list[Batch]:
+        return batches(events, self._written, self.bus.max_payload - HEADERS) if events else []
 
     def _written(self, events: list[AnyEvent]) -> bytes:
         batch = TurnEvents(
@@ -408,10 +403,5 @@ class TurnWriter:
         return batch.model_dump_json().encode()
 
 
-def _begun(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
-    """A task that has begun: what it sends leaves in one write with what was sent just before."""
-    return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
-
-
-def _is_content(events: Sequence[AnyEvent]) -> bool:
-    return not isinstance(events[0], LogEvent)
+def _kind(batch: Batch) -> Contract[TurnEvents]:
+    return TURN_CONTENT if batch.is_content else TURN_EVENT

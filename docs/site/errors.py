@@ -19,7 +19,7 @@ _TEXTS = Path(__file__).with_name("errors.toml")
 _ELSEWHERE = {
     "input_required": "agent-gateway",
     "tool_error": "agent-gateway",
-    "result_too_large": "executor",
+    "result_too_large": "turns",
     "tool_unavailable": "agent-worker",
 }
 """Codes that no error has: those that are made of what a turn answers, and one that is for functions of agents."""

@@ -8,10 +8,26 @@ import pytest
 from tests.contract.tree import ROOT, packages
 
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "pallas_bus": (("transport",), ("turnlog",), ("history", "rights")),
+    "pallas_bus": (
+        ("access", "headers"),
+        ("client", "connection", "errors"),
+        ("streams", "snapshots"),
+        ("reads", "leaders"),
+        ("kv", "ask", "follow", "servers"),
+    ),
     "pallas_runtime": (("http",), ("",)),
-    "pallas_calls": (("",), ("admission",), ("service",), ("keyed",)),
-    "pallas_executor": (("",), ("functions",), ("teams",)),
+    "pallas_turns": (
+        ("claims", "queue", "events", "definitions"),
+        ("model", "positions", "content", "feed", "pull", "liveness"),
+        ("budgets", "store", "journal", "write", "metrics", "feeds", "history"),
+        ("admission", "runtime", "dead_letters", "replay"),
+        ("attempts", "cancel", "conclude", "settle", "expiry", "replays"),
+        ("submit", "execute", "restores", "rights"),
+        ("relay", "decode"),
+        ("calls", "executor"),
+        ("keys", "offer"),
+    ),
+    "pallas_hosting": (("redact", "seed", "functions"), ("definition", "folders", "metered"), ("worker",)),
     "pallas_cli": (
         ("",),
         ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 from health_monitor.spending import keep_spending
 from health_monitor.spending.keep_spending import KeepSpending
-from pallas_bus.transport.kv import get, put, snapshot
+from pallas_bus.kv import get, put, snapshot
 from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs import show_costs
 from pallas_cli.options import WHOLE
@@ -48,7 +48,7 @@ class Lab:
         self.front = front
         self.rpc = rpc
         self.now = utc_now
-        self.front.gateway.calls.admission.budgets.now = lambda: self.now()
+        self.front.gateway.budgets.now = lambda: self.now()
 
     async def ask(self, message: str = "hello") -> Answer:
         """Call the agent with a model over MCP."""
@@ -78,7 +78,7 @@ class Lab:
         """Wait until the gateway knows what was spent."""
 
         async def look() -> bool:
-            return any(entry == spent for entry in self.front.gateway.calls.admission.budgets.spending.values())
+            return any(entry == spent for entry in self.front.gateway.budgets.spending.values())
 
         await until(look)
 
@@ -116,7 +116,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
     team, cli = lab.platform.team, await bus(CLI, url=lab.platform.url)
     budget = whose_of(team, None, None)
     await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=None, currency="EUR", as_json=False)
-    await eventually(lambda: bool(len(lab.front.gateway.calls.admission.budgets.granted)))
+    await eventually(lambda: bool(len(lab.front.gateway.budgets.granted)))
     async with folding(bus, lab.platform.url):
         assert not (await lab.ask())["isError"]
         spent = await lab.spending(1)
@@ -143,7 +143,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         assert not (await lab.ask())["isError"]
         lab.now = utc_now
         await delete_budget(cli, whose=budget, as_json=False)
-        await eventually(lambda: not len(lab.front.gateway.calls.admission.budgets.granted))
+        await eventually(lambda: not len(lab.front.gateway.budgets.granted))
         assert not (await lab.ask())["isError"]
 
 
@@ -152,7 +152,7 @@ async def test_a_long_turn_stops_when_it_has_spent_what_was_left_of_the_budget(l
     cli = await bus(CLI, url=lab.platform.url)
     whose = whose_of(lab.platform.team, None, None)
     await set_budget(cli, whose=whose, tokens_per_day=None, money_per_day=0.0001, currency="EUR", as_json=False)
-    await eventually(lambda: bool(len(lab.front.gateway.calls.admission.budgets.granted)))
+    await eventually(lambda: bool(len(lab.front.gateway.budgets.granted)))
     result = await lab.ask('/tool nothing {}\n/tool nothing {}\n/say "done"')
     assert result["isError"]
     assert result["_meta"]["pallas/error"]["code"] == "budget_exhausted"

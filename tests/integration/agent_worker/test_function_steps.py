@@ -14,11 +14,11 @@ from tests.integration.processes import a_service
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import nak
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed, Continued, ModelCalled, ToolFailed, ToolProgress, ToolStarted
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import nak
 
 AGENTS = """
   errand:
@@ -120,7 +120,7 @@ async def test_no_step_of_a_function_is_made_twice_when_its_worker_is_killed(
 async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(
     lab: Lab, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "pallas_executor")
+    caplog.set_level(logging.INFO, "pallas_turns")
     file, first = lab.file(), await lab.worker()
     turn = await lab.ask("run", "errand", file=file)
     await turn.until_waiting()

@@ -7,13 +7,13 @@ from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import TOOL, attempt_of, lifetimes, result, step, text
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
-from pallas_bus.turnlog.writer import LEAST_CONTENT_TTL, TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
-from pallas_contracts.turns import TurnOutcome, TurnRequested, TurnStatus
+from pallas_contracts.turns import TURN_STATUSES, TurnOutcome, TurnRequested, TurnStatus
+from pallas_turns.claims import stored_outcome
+from pallas_turns.content import OFFLOAD_ABOVE, objects_of
+from pallas_turns.write import LEAST_CONTENT_TTL, TurnWriter
 
 AFTER = 120
 LONGEST = 30
@@ -23,7 +23,15 @@ SLACK = 60
 async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
     """An attempt at a turn of at most `LONGEST` seconds whose content is kept for `AFTER`."""
     made = await attempt_of(bus, request)
-    return TurnWriter(bus, made.ref, 1, made.fence, keep=lambda _status: AFTER, turn_timeout=LONGEST, kept=request)
+    return TurnWriter(
+        bus,
+        made.ref,
+        1,
+        made.fence,
+        keep=dict.fromkeys(TURN_STATUSES, float(AFTER)),
+        turn_timeout=LONGEST,
+        kept=request,
+    )
 
 
 async def ended(writer: TurnWriter, request: TurnRequested) -> TurnOutcome:
@@ -90,7 +98,13 @@ async def test_content_is_kept_by_how_the_turn_ends_and_early_content_until_the_
     keep: dict[TurnStatus, float] = {"completed": 60.0, "failed": 7200.0, "input_required": 0.0}
     made = await attempt_of(bus, request)
     writer = TurnWriter(
-        bus, made.ref, 1, made.fence, keep=lambda status: keep.get(status, AFTER), turn_timeout=LONGEST, kept=request
+        bus,
+        made.ref,
+        1,
+        made.fence,
+        keep=dict.fromkeys(TURN_STATUSES, float(AFTER)) | keep,
+        turn_timeout=LONGEST,
+        kept=request,
     )
     writer.emit(text("early"))
     await writer.tool_starting(TOOL)

@@ -24,13 +24,11 @@ from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
 from agent_gateway.signers import read_signers
-from pallas_bus.transport import kv
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import ask, watch_changes
-from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.streams import declare, within
-from pallas_bus.turnlog.expiry import expire_content
-from pallas_calls.service import Calls, make_calls
+from pallas_bus import kv
+from pallas_bus.access import Access
+from pallas_bus.ask import ask, watch_changes
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.streams import declare, within
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,
@@ -54,6 +52,9 @@ from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
+from pallas_turns.budgets import Budgets, watch_budgets
+from pallas_turns.calls import Calls, make_calls
+from pallas_turns.expiry import expire_content
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Gateway:
 
     http: GatewayHttp
     calls: Calls
+    budgets: Budgets
 
     async def drain(self) -> None:
         """Wait for the calls to end. Streams that this gateway closes from now on cancel no turns."""
@@ -106,10 +108,13 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(metrics.calls.agents.changed)
             alone = settings.live_turns == "own"
             store = partial(make_calls, store_bytes=settings.store_bytes, team_share=settings.team_store_share)
-            calls = await stack.enter_async_context(store(bus, gateways, presences, metrics.calls, alone=alone))
+            budgets = await stack.enter_async_context(watch_budgets(bus, metrics.calls))
+            calls = await stack.enter_async_context(
+                store(bus, gateways, presences, metrics.calls, budget=budgets.admit, alone=alone)
+            )
             process.probes.checks[STORED] = calls.leaders.missing
             process.vital(calls.liveness.keeping)
-            process.probes.checks["budgets"] = calls.admission.budgets.missing
+            process.probes.checks["budgets"] = budgets.missing
             key = log_key_of(settings.log_key, "idempotency keys and event ids are valid only at this replica")
             platform = Platform(bus, calls, healths, Sessions(bus, sessions), key)
             endpoints = Endpoints(
@@ -132,7 +137,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             if settings.agent_ports:
                 background.append(process.vital(bus.spawn(ports.keep())))
             try:
-                yield Gateway(http, calls)
+                yield Gateway(http, calls, budgets)
             finally:
                 for task in background:
                     task.cancel()

@@ -31,7 +31,7 @@ from pallas_contracts.costs import TeamBudget
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
-from pallas_contracts.turns import Principal, TurnStatus
+from pallas_contracts.turns import TURN_STATUSES, Principal, TurnStatus
 
 type JsonObject = dict[str, Any]
 
@@ -135,9 +135,9 @@ class Limits(Message):
     budget: TeamBudget | None = None
     keep: dict[TurnStatus, Seconds] = Field(default_factory=dict[TurnStatus, Seconds], max_length=FEW)
 
-    def kept_for(self, status: TurnStatus, otherwise: float) -> float:
-        """Seconds for which content of a turn that ended so is kept, if the executor's setting is `otherwise`."""
-        return self.keep.get(status, otherwise)
+    def keeping(self, otherwise: float) -> dict[TurnStatus, float]:
+        """Seconds for which content of a turn is kept, by how it ended, if the executor's setting is `otherwise`."""
+        return dict.fromkeys(TURN_STATUSES, otherwise) | self.keep
 
 
 class Allow(Message):
@@ -204,7 +204,10 @@ class AgentDefinition(Message):
 
     def tool(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name or alias, or None."""
-        return next((tool for tool in self.tools if name == tool.name or name in tool.aliases), None)
+        for tool in self.tools:
+            if name == tool.name or name in tool.aliases:
+                return tool
+        return None
 
     @property
     def hidden(self) -> bool:

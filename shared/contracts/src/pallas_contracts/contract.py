@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from pallas_contracts.errors import Rejected
-from pallas_contracts.ids import check_token
+from pallas_contracts.ids import check_token, may_stand_in_subject
 from pallas_contracts.message import Message
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -47,7 +47,8 @@ class Template:
         if ids.keys() != self._names:
             raise Rejected(f"{self.text!r} takes {sorted(self.fields)}, not {sorted(ids)}")
         for name, value in ids.items():
-            check_token(value, name)
+            if may_stand_in_subject(value) is None:
+                check_token(value, name)
         return self.text.format(**ids)
 
     def filter(self, **ids: str) -> str:

@@ -15,7 +15,8 @@ from pydantic import StringConstraints
 from pallas_contracts.errors import Rejected
 
 TOKEN_PATTERN = r"^[a-z0-9_-]{1,64}$"  # noqa: S105 - a pattern, not a secret
-_TOKEN = re.compile(TOKEN_PATTERN)
+may_stand_in_subject = re.compile(TOKEN_PATTERN).fullmatch
+"""Matches a token."""
 
 type Token = Annotated[str, StringConstraints(pattern=TOKEN_PATTERN)]
 
@@ -24,7 +25,7 @@ TurnId = NewType("TurnId", str)
 
 def is_token(value: str) -> bool:
     """Whether `value` may stand in a subject."""
-    return _TOKEN.fullmatch(value) is not None
+    return may_stand_in_subject(value) is not None
 
 
 def check_token(value: str, what: str) -> str:
@@ -33,7 +34,7 @@ def check_token(value: str, what: str) -> str:
     Raises:
         Rejected: naming `what` and the value, when it is not `[a-z0-9_-]{1,64}`.
     """
-    if not is_token(value):
+    if may_stand_in_subject(value) is None:
         raise Rejected(f"{what} {value!r} must be 1 to 64 characters of a-z, 0-9, '_' and '-'", code="bad_token")
     return value
 

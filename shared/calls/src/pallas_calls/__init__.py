@@ -1,1 +1,0 @@
-"""Makes a turn of each call and follows it to its end."""

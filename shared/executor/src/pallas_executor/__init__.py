@@ -1,1 +1,0 @@
-"""Executes turns: takes, claims, runs, concludes and settles them."""

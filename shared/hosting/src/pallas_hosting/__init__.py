@@ -1,0 +1,1 @@
+"""Hosts agents: those of team folders, and those written in Python."""

@@ -91,8 +91,7 @@ async def callers_of(platform: Platform, http: httpx.AsyncClient, **limits: Any)
     """Callers of an agent that no worker hosts."""
     await platform.publish(limits=Limits(**limits))
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway(trusted_proxies=PROXY)
-    await platform.served(front)
+    front = await platform.gateway("bench", trusted_proxies=PROXY)
     return Callers(platform, http, front)
 
 

@@ -40,9 +40,7 @@ def text_of(messages: list[str]) -> str:
 async def front(platform: Platform) -> Front:
     """A gateway with a worker, to which the broker sends its own turns only."""
     await platform.worker()
-    front = await platform.gateway(log_key=KEY, live_turns="own")
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", log_key=KEY, live_turns="own")
 
 
 async def recite(
@@ -145,8 +143,7 @@ def messages_of(received: Received) -> list[str]:
 async def test_a_broken_stream_is_resumed_with_the_rest_of_the_text(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
-    other = await platform.gateway(log_key=KEY)
-    await platform.served(other)
+    other = await platform.gateway("bench", log_key=KEY)
     received, file = Received(), platform.file()
     async with reciting(http, front.url(platform.team, "bench"), file) as stream:
         async for event in stream.events():

@@ -29,8 +29,7 @@ async def waiting(platform: Platform) -> Record:
 async def test_the_caller_of_an_unreadable_turn_gets_an_error_and_the_message_is_kept(platform: Platform) -> None:
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         calling = asyncio.create_task(client.call_tool("wait", {"file": "x"}))
         record = await waiting(platform)

@@ -135,8 +135,7 @@ async def test_a_turn_that_keeps_losing_its_worker_fails_and_its_caller_sees_eac
             for name in ("one", "two")
         ]
         await asyncio.gather(one.ready(), two.ready())
-        front = await platform.gateway()
-        await platform.served(front)
+        front = await platform.gateway("bench")
         caller = await call(stack, platform, front, "auto", "bench", "late_effect")
         await caller.until_line(WORKS[1])
         first, second = (one, two) if (await platform.worker_of(1)) == "one" else (two, one)

@@ -4,10 +4,7 @@
 """
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -17,25 +14,23 @@ import pytest
 from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.agent_worker.lab import Lab, stopped
+from tests.integration.agent_worker.lab import Lab
 from tests.integration.processes import a_service
-from tests.integration.real_parts import OWNED, a_worker, until
-from tests.waiting import Collected, eventually, soon
+from tests.integration.real_parts import OWNED, until
+from tests.waiting import Collected, soon
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import (
     claim,
-    claim_state,
     request_cancel,
-    stored_outcome,
 )
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
@@ -168,21 +163,6 @@ async def test_a_cancelled_turn_stays_cancelled_when_redelivered(lab: Lab) -> No
     assert turn.attempts == [1]
 
 
-async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue(lab: Lab) -> None:
-    worker = await lab.worker()
-    turn = await lab.ask("say")
-    first = await turn.outcome()
-    await until_queue_empty(lab.bus, lab.team)
-    # Sent without a message id, like a second delivery whose ack was lost.
-    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
-    subject = TURN_REQUESTED.template.subject(**ids)
-    await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    await until_queue_empty(lab.bus, lab.team)
-    assert await stored_outcome(lab.bus, turn.ref) == first
-    assert isinstance((await claim_state(lab.bus, turn.ref)).claim, Claimed)
-    assert worker.slots.busy == 0
-
-
 async def test_a_cancel_right_after_the_claim_stops_the_turn_before_it_is_executed(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,29 +193,6 @@ async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
         await lost.writer.tool_starting(EFFECT)
 
 
-async def test_a_superseded_attempt_stops_and_its_events_are_ignored(lab: Lab) -> None:
-    first, second = await lab.worker(), await lab.worker()
-    file = lab.file()
-    turn = await lab.ask("wait", file=file)
-    claimed = await turn.claimed(1)
-    await turn.until_waiting()
-    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
-    subject = TURN_REQUESTED.template.subject(**ids)
-    # As if the broker's timeout for the first worker had passed: the turn is delivered again.
-    loser = first if first.decoding.turns.worker == claimed.worker else second
-    winner = second if loser is first else first
-    assert loser.puller is not None
-    await loser.puller.stop()
-    await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    assert (await turn.claimed(2)).worker == winner.decoding.turns.worker
-    await stopped(file)
-    await turn.until_waiting(attempt=2)
-    file.touch()
-    outcome = await turn.outcome()
-    assert (outcome.attempt, turn.text) == (2, "waited in attempt 2")
-    await eventually(lambda: not loser.slots.busy)
-
-
 async def test_a_draining_worker_finishes_its_turns_and_takes_no_new_ones(lab: Lab) -> None:
     worker = await lab.worker()
     file = lab.file()
@@ -250,20 +207,6 @@ async def test_a_draining_worker_finishes_its_turns_and_takes_no_new_ones(lab: L
     assert (await queue_state(lab.bus, lab.team, "bench")).waiting == 1
     await lab.worker()
     assert (await later.outcome()).status == "completed"
-
-
-async def test_turns_still_running_after_a_drain_go_to_another_worker_at_once(lab: Lab) -> None:
-    file = lab.file()
-    lab.describe()
-    async with a_worker(lab.bus_url, lab.folder) as going:
-        turn = await lab.ask("wait", file=file)
-        await turn.until_waiting()
-        staying = await lab.worker()
-        assert going.decoding.turns.worker != staying.decoding.turns.worker
-    assert (await turn.claimed(2, within=3.0)).worker == staying.decoding.turns.worker
-    await stopped(file)
-    file.touch()
-    assert (await turn.outcome()).attempt == 2
 
 
 async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation(
@@ -302,25 +245,6 @@ async def test_a_running_turn_survives_a_restart_of_the_broker(
         outcome = await turn.outcome(within=20.0)
         assert (outcome.status, outcome.attempt) == ("completed", 1)
         assert turn.text == "waited in attempt 1"
-
-
-async def test_the_turn_of_a_killed_worker_is_executed_by_another(
-    lab: Lab, nats_url: str, tmp_path: Path, soon_redelivered: None
-) -> None:
-    file = lab.file()
-    environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
-    doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
-    try:
-        turn = await lab.ask("wait", file=file)
-        await turn.until_waiting(within=30.0)
-        await lab.worker()
-    finally:
-        doomed.kill()
-        await doomed.wait()
-    await turn.claimed(2, within=25.0)
-    file.touch()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
 async def test_a_turn_whose_worker_may_still_run_is_redelivered_every_second(lab: Lab) -> None:

@@ -33,7 +33,7 @@ from pallas_bus.transport.kv import (
 from pallas_bus.transport.reads import read_last
 from pallas_bus.transport.streams import bucket_subject, declare
 from pallas_bus.turnlog.queue import ensure_consumer, submit
-from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
+from pallas_contracts.agents import AgentDefinition, Limits, WorkerPresence
 from pallas_contracts.catalog import (
     AGENTS,
     CHECK_HEALTH,
@@ -274,23 +274,6 @@ async def test_turns_that_wait_too_long_without_a_worker_are_an_error_until_one_
     health = await lab.until("harper", lambda health: health.status == "error")
     assert "turns have waited" in (health.message or "")
     await lab.present("harper")
-    await lab.until("harper", lambda health: health.status == "ok")
-
-
-async def test_the_health_of_stdio_servers_comes_from_the_worker(lab: MonitorLab, downstream: Downstream) -> None:
-    lab.write(downstream, "harper")
-    definition = AgentDefinition(
-        team="t",
-        agent="harper",
-        title="Harper",
-        dependencies=(Dependency(name="shell", key="k-shell", transport="stdio"),),
-        updated_at=utc_now(),
-    )
-    await put(lab.worker, AGENTS, definition, team="t", agent="harper")
-    await lab.present("harper", stdio={"k-shell": "exited"})
-    await lab.start()
-    assert (await lab.until("harper", lambda _: True)).message == "shell unreachable (exited)"
-    await lab.present("harper", stdio={"k-shell": None})
     await lab.until("harper", lambda health: health.status == "ok")
 
 

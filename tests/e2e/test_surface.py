@@ -31,7 +31,6 @@ ARGUMENTS = {
 
 
 def without_descriptions(schema: Any) -> Any:
-    """A schema without its descriptions."""
     if not isinstance(schema, dict):
         return schema
     fields = cast("dict[str, Any]", schema)  # JSON objects have string keys

@@ -105,7 +105,6 @@ class Platform:
         return definition
 
     async def retire(self, agent: str = "bench") -> None:
-        """Retire an agent."""
         await kv.delete(self.bus, AGENTS, team=self.team, agent=agent)
 
     async def served(self, front: Front, agent: str = "bench") -> None:

@@ -57,7 +57,6 @@ class Stage:
         return service
 
     async def call(self, agent: str, message: str, era: Era = "auto") -> "Call":
-        """Call an agent."""
         client = await self.stack.enter_async_context(self.front.client(self.platform.team, agent, era))
         lines = Collected[str]()
 

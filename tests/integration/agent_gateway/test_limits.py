@@ -48,7 +48,6 @@ class Callers:
         self.calls: list[asyncio.Task[Result]] = []
 
     async def call(self, caller: str, tool: str = "wait", agent: str = "bench", **arguments: str) -> Result:
-        """Call a tool and return its result."""
         body, headers = wire.modern("tools/call", {"name": tool, "arguments": arguments})
         request = (body, {**headers, "x-forwarded-for": caller})
         *_, last = await wire.answers(self.http, self.front.url(self.platform.team, agent), request)

@@ -104,7 +104,6 @@ async def test_bearers_that_cannot_be_checked_now_are_503(platform: Platform, ht
 
 
 def signed(rpc: Rpc, message: Message | list[Message], **headers: str) -> httpx.Request:
-    """A signed request."""
     body = json.dumps(message).encode()
     named = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
     request = httpx.Request("POST", rpc.url, content=body, headers=named)

@@ -71,7 +71,6 @@ class Lab:
         return self.bus.client.connected_url.geturl()
 
     def file(self) -> Path:
-        """A file for `wait` to wait for."""
         self._files.append(self.folder.parent / f"go{len(self._files)}")
         return self._files[-1]
 
@@ -161,7 +160,6 @@ class Followed:
 
     @property
     def attempts(self) -> list[int]:
-        """The attempts that were made."""
         return [message.attempt for message in self.messages if isinstance(message, Claimed)]
 
 

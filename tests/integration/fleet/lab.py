@@ -86,11 +86,9 @@ class Lab:
 
     @property
     def any(self) -> Replica:
-        """A replica that runs."""
         return next(each for each in self.replicas if not each.ended)
 
     async def submit(self, request: TurnRequested) -> Followed:
-        """Submit a turn and follow it."""
         followed = Followed(request, self.feeds.open(TurnRef.of(request)))
         await submit(self.bus, request)
         return followed

@@ -17,7 +17,6 @@ from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 @asynccontextmanager
 async def a_coder(lab: Lab, **settings: Any) -> AsyncGenerator[Lab]:
-    """A lab with another Coder."""
     given: dict[str, Any] = {"build_seconds": 0.02, "terminal": QUICK} | settings
     async with CoderStandIn(StandInSettings(**given)) as coder:
         other = replace(lab, coder=coder, replicas=[])

@@ -279,7 +279,6 @@ async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
 
 
 def entry_of(lab: Lab, name: str) -> FleetAgent:
-    """The entry of an agent."""
     entry = lab.known(name)
     assert entry is not None
     return entry

@@ -50,7 +50,6 @@ class Replicas:
 
 @pytest.fixture
 async def replicas(database: str, tmp_path: Path, harper: Agent) -> AsyncGenerator[Replicas]:
-    """Replicas with an agent."""
     engine = open_engine(database, pool=1, service="tests")
     await attach(engine, harper)
     await engine.dispose()

@@ -1,19 +1,20 @@
 """A lab for turns: the log as the gateway reads it, workers of the test, and a worker that can be lost on purpose."""
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.builders import turn_requested
-from tests.integration.real_parts import a_lab, a_process, a_worker, measured
+from tests.integration.real_parts import OWNED, a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import claim
 from pallas_bus.turnlog.feed import FeedItem, TurnFeed
-from pallas_bus.turnlog.feeds import TurnFeeds
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.puller import TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
 from pallas_bus.turnlog.ref import TurnRef
@@ -166,3 +167,12 @@ class Followed:
 async def stopped(file: Path) -> None:
     """Wait until `wait` has been cancelled."""
     await eventually(lambda: file.with_suffix(".stopped").exists())
+
+
+@asynccontextmanager
+async def lab_of(gateway: Bus, team: str, folder: Path) -> AsyncGenerator[Lab]:
+    """A lab without a worker yet, whose broker has what gateways declare. The team's folder is in `folder`."""
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        await gateway.client.flush()
+        yield Lab(gateway, feeds, team, folder / "team", stack)

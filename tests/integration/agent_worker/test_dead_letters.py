@@ -1,26 +1,20 @@
 """A message that no worker can handle is kept with the reason, and its caller gets an error."""
 
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.bus.turns import TOOL
 from tests.integration.real_parts import until
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import request_cancel, stored_outcome
 from pallas_bus.turnlog.dead_letters import read_letter, read_letters
-from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import Delivery, queue_state
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
@@ -30,16 +24,6 @@ from pallas_executor.agent_runtime import Failed
 from pallas_executor.claim_turn import Claimant, Verdict, claim_to_end
 
 BODY = b'{"team": "studio", "arguments": "a secret"}'
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        await gateway.client.flush()
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 async def put(lab: Lab, body: bytes, turn_id: str | None = None) -> str:

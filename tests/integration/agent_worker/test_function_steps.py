@@ -1,20 +1,14 @@
 """Steps of functions at real workers and a real downstream server: what was answered is not done again."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.integration.processes import a_service
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import nak
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed, Continued, ModelCalled, ToolFailed, ToolProgress, ToolStarted
 
 AGENTS = """
@@ -76,18 +70,12 @@ async def tools(ctx: CallContext, arguments: JsonObject) -> str:
 
 
 @pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path, demo_server: DemoServer) -> AsyncGenerator[Lab]:
-    """A lab with an agent that uses the demo server and another agent, without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        lab = Lab(gateway, feeds, team, tmp_path / "team", stack)
-        lab.describe(lambda text: text + AGENTS)
-        (lab.folder / "errand.py").write_text(ERRAND)
-        (lab.folder / "fastagent.config.yaml").write_text(
-            f"mcp: {{servers: {{toolbox: {{url: {demo_server.url}}}}}}}\n"
-        )
-        yield lab
+def lab(lab: Lab, demo_server: DemoServer) -> Lab:
+    """The same, with an agent that uses the demo server and another agent."""
+    lab.describe(lambda text: text + AGENTS)
+    (lab.folder / "errand.py").write_text(ERRAND)
+    (lab.folder / "fastagent.config.yaml").write_text(f"mcp: {{servers: {{toolbox: {{url: {demo_server.url}}}}}}}\n")
+    return lab
 
 
 async def test_no_step_of_a_function_is_made_twice_when_its_worker_is_killed(

@@ -5,8 +5,6 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +12,17 @@ import pytest
 from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.agent_worker.lab import Lab
+from tests.integration.agent_worker.lab import Lab, lab_of
 from tests.integration.processes import a_service
-from tests.integration.real_parts import OWNED, until
+from tests.integration.real_parts import until
 from tests.waiting import Collected, soon
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.claims import (
     claim,
     request_cancel,
 )
-from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import WorkerPresence
@@ -38,15 +34,6 @@ from pallas_executor import claim_turn
 from pallas_executor.settle_turn import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *OWNED)
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 async def until_queue_empty(bus: Bus, team: str, agent: str = "bench") -> None:
@@ -232,10 +219,7 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation
 async def test_a_running_turn_survives_a_restart_of_the_broker(
     nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path
 ) -> None:
-    gateway = await bus(GATEWAY, url=nats_server.url)
-    await declare(gateway, *OWNED)
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        lab = Lab(gateway, feeds, team, tmp_path / "team", stack)
+    async with lab_of(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
         await lab.worker()
         file = lab.file()
         turn = await lab.ask("wait", file=file)

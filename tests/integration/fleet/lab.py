@@ -140,6 +140,10 @@ class Lab:
         await self.idle(name)
         return name
 
+    async def with_agent(self, **settings: str) -> tuple[Replica, str]:
+        """Run one more replica and make an agent. Returns the replica and the agent's name."""
+        return await self.replica(**settings), await self.create()
+
     async def idle(self, name: str) -> None:
         """Wait until an agent is idle."""
         await self.status(name, "idle")

@@ -10,6 +10,7 @@ import tests.bench.console.run as console
 import tests.bench.fleet.tables as fleet
 import tests.bench.scale.run as scale
 from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
+from tests.bench.figures import cell_faults
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
@@ -175,10 +176,7 @@ _FAULTS: dict[str, Callable[[Any], Iterable[str]]] = {
 
 
 def _faults(results: Results) -> Iterable[str]:
-    for name, cells in results.get("throughput", {}).items():
-        for concurrency, cell in cells.items():
-            if cell["wrong"]:
-                yield f"{SUBJECTS[name]} at {concurrency}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"
+    yield from cell_faults(results.get("throughput", {}), SUBJECTS)
     for count, it in results.get("scaling", {}).get("workers", {}).items():
         if it["wrong"]:
             yield f"{count} workers: {it['wrong']} wrong, for example {it['faults'][:1]}"

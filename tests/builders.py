@@ -36,7 +36,6 @@ def turn_outcome(
     status: Literal["completed", "failed", "cancelled", "input_required"] = "completed",
     code: TurnError | None = None,
 ) -> TurnOutcome:
-    """An outcome of that turn."""
     return TurnOutcome(
         turn_id=request.turn_id,
         team=request.team,
@@ -84,7 +83,6 @@ def a_stream(
 
 
 def subject_of(stream: Stream, last: str = "x") -> str:
-    """A subject of the stream."""
     return stream.subjects[0].replace("*", last)
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,7 +67,72 @@ def nats_version() -> str:
     return said.rpartition("v")[2].strip()
 
 
-class NatsServer:
+class Server:
+    """A server as a child process of the test, which keeps its port over a restart. Use it as a context manager."""
+
+    _process: subprocess.Popen[bytes] | None = None
+    _polite = signal.SIGTERM
+    """What asks it to end."""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask the server to end and wait until it has. Nothing happens when it is not running."""
+        self.end(self._polite)
+
+    def kill9(self) -> None:
+        """Kill the server (SIGKILL) and wait until it has ended."""
+        self.end(signal.SIGKILL)
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop (or kill) the server and start it on the same port."""
+        self.end(signal.SIGKILL if kill else self._polite)
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, log: Path, *command: str, setup: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
+        """Run its process with its output in `log`, without waiting for anything."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=setup,
+            )
+        return self._process
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal and wait until the process has ended; kill it if it does not."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.kill(process.pid, number)
+        try:
+            process.wait(_STOPS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+class NatsServer(Server):
     """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
 
     `folder` holds its configuration, log and store of at most `store`; by default it is a temporary one that `close`
@@ -95,18 +161,11 @@ class NatsServer:
         self.further = further
         self._tls = tls
         self.cipher = ', cipher: aes, key: "a key of tests"' if encrypted else ""
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The URL for clients, which stays the same after a restart."""
         return f"nats://127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        assert self._process is not None, "the server is not running"
-        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -125,20 +184,9 @@ class NatsServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "nats.conf"
         config.write_text(self._configuration(), "utf-8")
-        with (self.folder / "nats.log").open("ab") as output:
-            self._process = subprocess.Popen(
-                [str(binary), "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self.run(self.folder / "nats.log", str(binary), "--config", str(config))
         self._wait_for_greeting()
         return self
-
-    def stop(self) -> None:
-        """Ask the server to end (SIGTERM) and wait until it has. Nothing happens when it is not running."""
-        self._end(signal.SIGTERM)
 
     def reload(self) -> None:
         """Have the server read its configuration again (SIGHUP), and wait until it has done so."""
@@ -149,23 +197,11 @@ class NatsServer:
             assert time.monotonic() < deadline, "the server has not read its configuration again"
             time.sleep(_RETRY)
 
-    def kill9(self) -> None:
-        """Kill the server (SIGKILL) and wait until it has ended."""
-        self._end(signal.SIGKILL)
-
-    def restart(self, *, kill: bool = False) -> None:
-        """Stop (or kill) the server and start it on the same port with the same store."""
-        self._end(signal.SIGKILL if kill else signal.SIGTERM)
-        self.start()
-
     def close(self) -> None:
         """End the server, and remove its folder if it is a temporary one, for which it need not end in order."""
-        self._end(signal.SIGKILL if self._temporary else signal.SIGTERM)
+        self.end(signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -176,19 +212,6 @@ class NatsServer:
         further = monitor + self.further
         limits = {"max_payload": self.max_payload, "size": self.size, "cipher": self.cipher}
         return _CONFIG.format(port=self.port, store=store, further=further, **limits)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.poll() is None:
-            os.kill(process.pid, number)
-        try:
-            process.wait(_STOPS_WITHIN)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
 
     def _wait_for_greeting(self) -> None:
         process = self._process
@@ -220,40 +243,25 @@ def greeting(port: int) -> dict[str, Any] | None:
     return json.loads(line.removeprefix(b"INFO ")) if line.startswith(b"INFO ") else None
 
 
-class RedisServer:
+class RedisServer(Server):
     """One redis-server on loopback that keeps nothing on disk. `options` are added to its command."""
 
     def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
         self.folder = folder
         self.port = port or free_port()
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The URL for clients, which stays the same after a restart."""
         return f"redis://127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        assert self._process is not None, "the server is not running"
-        return self._process.pid
-
     def start(self) -> Self:
         """Start the server and wait until it answers."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         fixed = ("--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", "")
-        with (self.folder / "redis.log").open("ab") as output:
-            self._process = subprocess.Popen(
-                [str(EmbeddedRedis.binary()), *fixed, *self._options],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        process = self.run(self.folder / "redis.log", str(EmbeddedRedis.binary()), *fixed, *self._options)
         deadline = time.monotonic() + _STARTS_WITHIN
-        while self._process.poll() is None and time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
             if self.say("PING").startswith("+PONG"):
                 return self
             time.sleep(_RETRY)
@@ -269,29 +277,3 @@ class RedisServer:
                 return connection.makefile("rb").read().decode()
         except OSError:
             return ""
-
-    def stop(self) -> None:
-        """Ask the server to end and wait until it has."""
-        self._end(signal.SIGTERM)
-
-    def kill9(self) -> None:
-        """Kill the server (SIGKILL)."""
-        self._end(signal.SIGKILL)
-
-    def restart(self, *, kill: bool = False) -> None:
-        """Stop (or kill) the server and start it on the same port."""
-        self._end(signal.SIGKILL if kill else signal.SIGTERM)
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            if process.poll() is None:
-                os.kill(process.pid, number)
-            process.wait(_STOPS_WITHIN)

@@ -62,7 +62,6 @@ class Collector:
                 self.spans += [_span(about, span) for span in scope.spans]
 
     def of(self, trace: str) -> list[Span]:
-        """The spans of a trace."""
         return [span for span in self.spans if span.trace == trace]
 
     async def until(self, came: Callable[[], bool], within: float = PATIENCE) -> None:

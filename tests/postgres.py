@@ -2,7 +2,6 @@
 
 import asyncio
 import atexit
-import os
 import shutil
 import signal
 import subprocess
@@ -15,13 +14,12 @@ from typing import Any, Self
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
-from tests.embedded import free_port
+from tests.embedded import Server, free_port
 
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.processes.child import Launch, child_setup
 
 _STARTS_WITHIN = 60.0
-_STOPS_WITHIN = 30.0
 _RETRY = 0.02
 _PASSWORD = "a-password"
 _LEFT_BEHIND = b"pre-existing shared memory block"
@@ -42,13 +40,14 @@ def _new_cluster() -> Path:
     return server.cluster
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One Postgres on loopback that keeps its port and its data over `restart`. Use it as a context manager."""
+
+    _polite = signal.SIGINT
 
     def __init__(self, folder: Path) -> None:
         self._server = EmbeddedPostgres(folder, _PASSWORD, free_port())
         self._log = folder / "postgres.log"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -71,12 +70,11 @@ class PostgresServer:
         if not self._server.cluster.exists():
             shutil.copytree(_new_cluster(), self._server.cluster)
         launch = asyncio.run(self._server.launch())
-        self._log.parent.mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + _STARTS_WITHIN
         while time.monotonic() < deadline:
             begin = self._log.stat().st_size if self._log.exists() else 0
-            self._process = self._run(launch)
-            while self._process.poll() is None and time.monotonic() < deadline:
+            process = self._run(launch)
+            while process.poll() is None and time.monotonic() < deadline:
                 if asyncio.run(self._is_ready()):
                     return self
                 time.sleep(_RETRY)
@@ -86,15 +84,8 @@ class PostgresServer:
         raise RuntimeError(f"Postgres did not start:\n{self._log.read_text('utf-8', errors='replace')}")
 
     def _run(self, launch: Launch) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as output:
-            return subprocess.Popen(
-                (*launch.command, "-c", "fsync=off", "-c", "autovacuum=off"),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
-            )
+        command = (*launch.command, "-c", "fsync=off", "-c", "autovacuum=off")
+        return self.run(self._log, *command, setup=child_setup(launch.orphan_signal, launch.rootless))
 
     async def _is_ready(self) -> bool:
         launch = await self._server.launch()
@@ -122,29 +113,6 @@ class PostgresServer:
         finally:
             await engine.dispose()
 
-    def stop(self) -> None:
-        """Ask the server to end at once and wait until it has."""
-        self._end(signal.SIGINT)
-
-    def kill9(self) -> None:
-        """Kill the server (SIGKILL)."""
-        self._end(signal.SIGKILL)
-
-    def restart(self, *, kill: bool = False) -> None:
-        """Stop (or kill) the server and start it on the same port with the same data."""
-        self._end(signal.SIGKILL if kill else signal.SIGINT)
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
     def __exit__(self, *_: object) -> None:
         # The data is not needed any more, so it ends without a checkpoint.
-        self._end(signal.SIGQUIT)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            if process.poll() is None:
-                os.kill(process.pid, number)
-            process.wait(_STOPS_WITHIN)
+        self.end(signal.SIGQUIT)

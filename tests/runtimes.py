@@ -112,7 +112,6 @@ class DemoServer:
         wait_for(self._answers, "the demo server does not answer")
 
     def kill(self) -> None:
-        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)

@@ -30,7 +30,6 @@ class Collected[T]:
         self._changed = asyncio.Event()
 
     def add(self, item: T) -> None:
-        """Add one item."""
         self.items.append(item)
         self._changed.set()
 

@@ -43,7 +43,6 @@ class Call:
         return cls(**fields)
 
     def answered(self, text: str) -> Self:
-        """The same call with another answer."""
         return replace(self, text=text)
 
     def modern(self, number: int = 1) -> bytes:

@@ -4,7 +4,7 @@ Also what idle agents cost: the pool's memory for each connection, and the CPU o
 """
 
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.bench import stack
 from tests.bench.calls import Call
+from tests.bench.figures import cell_faults, cell_rows
 from tests.bench.load_process import Load
 from tests.bench.processes import Measured, Process, cpu_seconds, running
 from tests.bench.tables import table
@@ -103,18 +104,7 @@ def _measure_idle(folder: Path) -> dict[str, Any]:
 
 def section(found: dict[str, Any]) -> str:
     """The tables."""
-    rows = [
-        (
-            SUBJECTS[name],
-            concurrency,
-            f"{cell['p50_ms']:.2f}",
-            f"{cell['p99_ms']:.2f}",
-            f"{cell['per_second']:.0f}",
-            f"{cell['cpu_ms_total']:.2f}",
-        )
-        for name, cells in found["subjects"].items()
-        for concurrency, cell in cells.items()
-    ]
+    rows = cell_rows(found["subjects"], SUBJECTS, "2202")
     idle = found["idle"]
     note = (
         "A call is `agent.execute` at the gateway's `/rpc`. Ours is a turn: it is stored in the log before it is "
@@ -131,9 +121,6 @@ def section(found: dict[str, Any]) -> str:
     return f"## Data agents\n\n{note}\n\n{table(head, rows)}\n\n{beats}"
 
 
-def faults(found: dict[str, Any]) -> Generator[str]:
+def faults(found: dict[str, Any]) -> Iterator[str]:
     """What was answered wrong."""
-    for name, cells in found.get("subjects", {}).items():
-        for concurrency, cell in cells.items():
-            if cell["wrong"]:
-                yield f"{SUBJECTS[name]} at {concurrency}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"
+    return cell_faults(found.get("subjects", {}), SUBJECTS)

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.bench import fastagent_start, stack, stepping
 from tests.bench.calls import Call
+from tests.bench.figures import cell_faults, cell_rows
 from tests.bench.load_process import Load
 from tests.bench.processes import Measured, Process, running
 from tests.bench.stepping import Counted
@@ -198,18 +199,7 @@ def _config(folder: Path, counts: Counted) -> Path:
 
 def section(found: dict[str, Any]) -> str:
     """The table."""
-    rows = [
-        (
-            SUBJECTS[name],
-            concurrency,
-            f"{cell['p50_ms']:.1f}",
-            f"{cell['p99_ms']:.1f}",
-            f"{cell['per_second']:.1f}",
-            f"{cell['cpu_ms_total']:.1f}",
-        )
-        for name, cells in found["subjects"].items()
-        for concurrency, cell in cells.items()
-    ]
+    rows = cell_rows(found["subjects"], SUBJECTS, "1111")
     note = (
         f"fast-agent {found['version']}, served by its own MCP server over Streamable HTTP. A turn is two calls of a "
         "model behind an OpenAI-compatible address and one of a tool behind MCP between them. The model takes no time. "
@@ -221,9 +211,6 @@ def section(found: dict[str, Any]) -> str:
     return f"## Beside fast-agent\n\n{note}\n\n{table(head, rows)}\n\n{fastagent_start.section(found['starts'])}"
 
 
-def faults(found: dict[str, Any]) -> Generator[str]:
+def faults(found: dict[str, Any]) -> Iterator[str]:
     """What was answered wrong."""
-    for name, cells in found.get("subjects", {}).items():
-        for concurrency, cell in cells.items():
-            if cell["wrong"]:
-                yield f"{SUBJECTS[name]} at {concurrency}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"
+    return cell_faults(found.get("subjects", {}), SUBJECTS)

@@ -1,7 +1,7 @@
 """What was measured, and arithmetic on it. Latencies are in seconds inside, in milliseconds where they are shown."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -18,6 +18,34 @@ def percentile(values: Sequence[float], share: float) -> float:
 def paired_ratio(these: Sequence[float], those: Sequence[float]) -> float:
     """The median of the ratios round by round: what disturbs one of two neighbours mostly disturbs the other."""
     return median(this / that for this, that in zip(these, those, strict=True))
+
+
+def spread(what: str, seconds: Sequence[float]) -> dict[str, Any]:
+    """How many of `what` there were, and p50 and p99 of their seconds, in ms."""
+    p50, p99 = (1000 * percentile(seconds, share) for share in (0.5, 0.99))
+    return {what: len(seconds), "p50_ms": p50, "p99_ms": p99}
+
+
+type Cells = dict[str, dict[str, dict[str, Any]]]
+"""The summaries of cells by subject and number of callers."""
+
+
+def cell_rows(cells: Cells, names: Mapping[str, str], digits: str) -> list[Sequence[str]]:
+    """Rows of a table: subject, callers, p50, p99, rate and CPU. `digits` are those of p50, p99, rate and CPU."""
+    formats = list(zip(("p50_ms", "p99_ms", "per_second", "cpu_ms_total"), digits, strict=True))
+    return [
+        (names[name], callers, *(f"{cell[field]:.{digit}f}" for field, digit in formats))
+        for name, by_callers in cells.items()
+        for callers, cell in by_callers.items()
+    ]
+
+
+def cell_faults(cells: Cells, names: Mapping[str, str]) -> Iterator[str]:
+    """What was answered wrong."""
+    for name, by_callers in cells.items():
+        for callers, cell in by_callers.items():
+            if cell["wrong"]:
+                yield f"{names[name]} at {callers}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.bench import stack
-from tests.bench.figures import percentile
+from tests.bench.figures import spread
 
 from pallas_bus.connection import Bus, connect
 from pallas_bus.reads import read
@@ -42,8 +42,8 @@ async def _measure(url: str, turns: int, reads: int, report: Callable[[str], Non
         return {
             "messages": turns * (EVENTS + 2),
             "turns": turns,
-            "by_address": _figures([await _by_address(bus, ref) for ref in picked]),
-            "by_id": _figures([await _by_id(bus, ref) for ref in picked]),
+            "by_address": spread("reads", [await _by_address(bus, ref) for ref in picked]),
+            "by_id": spread("reads", [await _by_id(bus, ref) for ref in picked]),
         }
 
 
@@ -91,11 +91,3 @@ async def _by_id(bus: Bus, ref: TurnRef) -> float:
     assert turn is not None
     assert turn.state == "completed"
     return took
-
-
-def _figures(seconds: list[float]) -> dict[str, Any]:
-    return {
-        "reads": len(seconds),
-        "p50_ms": 1000 * percentile(seconds, 0.5),
-        "p99_ms": 1000 * percentile(seconds, 0.99),
-    }

@@ -1,7 +1,7 @@
 """The results as markdown and JSON."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import tests.bench.console.run as console
 import tests.bench.fleet.tables as fleet
 import tests.bench.scale.run as scale
 from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
+from tests.bench.figures import cell_faults
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
@@ -28,35 +29,12 @@ def write(results: Results, folder: Path, name: str) -> Path:
 def markdown(results: Results) -> str:
     """The tables."""
     sections = [_head(results["machine"]), _targets(results["targets"])]
-    if "throughput" in results:
-        sections += [_throughput(results["throughput"]), _cpu(results["throughput"])]
-    if "scaling" in results:
-        sections.append(_scaling(results["scaling"]))
-    if "memory" in results:
-        sections.append(_memory(results["memory"]))
-    if "fast-agent" in results:
-        sections.append(fastagent.section(results["fast-agent"]))
-    if "data-agents" in results:
-        sections.append(data_agents.section(results["data-agents"]))
-    if "pipelines" in results:
-        sections.append(pipelines.section(results["pipelines"]))
-    if "fleet" in results:
-        sections.append(fleet.section(results["fleet"]))
-    if "console" in results:
-        sections.append(console.section(results["console"]))
-    if "limits" in results:
-        sections.append(scale.section(results["limits"]))
-    if "copies" in results:
-        sections.append(scale.section(results["copies"]))
-    if "journal" in results:
-        sections.append(journal.section(results["journal"]))
+    for part, written in _SECTIONS.items():
+        if part in results:
+            sections += [section(results[part]) for section in written]
     if any(part in results for part in ("kill", "resume", "history")):
         sections.append(_recovery(results))
-    if "startup" in results:
-        sections.append(startup.section(results["startup"]))
     sections += auth.sections(results)
-    if "tracing" in results:
-        sections.append(tracing.section(results["tracing"]))
     if faults := list(_faults(results)):
         sections.append("## Wrong answers\n\n" + "\n".join(f"- {fault}" for fault in faults))
     return "\n\n".join(sections) + "\n"
@@ -168,11 +146,37 @@ def _recovery(results: Results) -> str:
     return f"## Recovery\n\n{note}\n\n" + table(("", "times", "p50 ms", "p99 ms"), rows)
 
 
+_SECTIONS: dict[str, tuple[Callable[[Any], str], ...]] = {
+    "throughput": (_throughput, _cpu),
+    "scaling": (_scaling,),
+    "memory": (_memory,),
+    "fast-agent": (fastagent.section,),
+    "data-agents": (data_agents.section,),
+    "pipelines": (pipelines.section,),
+    "fleet": (fleet.section,),
+    "console": (console.section,),
+    "limits": (scale.section,),
+    "copies": (scale.section,),
+    "journal": (journal.section,),
+    "startup": (startup.section,),
+    "tracing": (tracing.section,),
+}
+"""What each part writes, in this order."""
+
+_FAULTS: dict[str, Callable[[Any], Iterable[str]]] = {
+    "fast-agent": fastagent.faults,
+    "data-agents": data_agents.faults,
+    "pipelines": pipelines.faults,
+    "console": console.faults,
+    "limits": scale.faults,
+    "copies": scale.faults,
+    "journal": journal.faults,
+    "tracing": tracing.faults,
+}
+
+
 def _faults(results: Results) -> Iterable[str]:
-    for name, cells in results.get("throughput", {}).items():
-        for concurrency, cell in cells.items():
-            if cell["wrong"]:
-                yield f"{SUBJECTS[name]} at {concurrency}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"
+    yield from cell_faults(results.get("throughput", {}), SUBJECTS)
     for count, it in results.get("scaling", {}).get("workers", {}).items():
         if it["wrong"]:
             yield f"{count} workers: {it['wrong']} wrong, for example {it['faults'][:1]}"
@@ -180,12 +184,6 @@ def _faults(results: Results) -> Iterable[str]:
         for count, it in counts.items():
             if it["ended"] or it["held"] != int(count):
                 yield f"{count} waiting turns, {era}: {it['ended']} ended, for example {it['faults'][:1]}"
-    yield from fastagent.faults(results.get("fast-agent", {}))
-    yield from data_agents.faults(results.get("data-agents", {}))
-    yield from pipelines.faults(results.get("pipelines", {}))
-    yield from console.faults(results.get("console", {}))
-    yield from scale.faults(results.get("limits", {}))
-    yield from scale.faults(results.get("copies", {}))
-    yield from journal.faults(results.get("journal", {}))
+    for part, faults in _FAULTS.items():
+        yield from faults(results.get(part, {}))
     yield from auth.faults(results)
-    yield from tracing.faults(results.get("tracing", {}))

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture
 async def coder() -> AsyncGenerator[CoderStandIn]:
-    """The stand-in."""
     async with CoderStandIn(
         StandInSettings(build_seconds=0.05, terminal=TerminalSettings(stable_after=0.25))
     ) as running:

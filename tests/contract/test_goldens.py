@@ -36,7 +36,6 @@ def parsed(path: Path) -> Message:
 
 
 def inside(value: Message) -> Iterator[Message]:
-    """The message and every message in it."""
     yield value
     for name in type(value).model_fields:
         for each in messages_of(getattr(value, name)).values():

@@ -28,6 +28,5 @@ def test_workers_of_a_team_read_the_prices(tmp_path: Path) -> None:
 
 
 def of(objects: list[Object], kind: str, name: str) -> Object:
-    """The object of that kind and name."""
     [found] = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return found

@@ -18,7 +18,6 @@ def parts(text: str) -> dict[str, str]:
 
 
 def anchor(heading: str) -> str:
-    """The anchor that a heading gets."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 

@@ -25,7 +25,6 @@ def documented(document: Path, heading: str) -> dict[str, str]:
 
 
 def defined(model: type[Settings], *, without: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The same of a model of settings."""
     fields = {name: field for name, field in model.model_fields.items() if name not in without}
     return {f"{PREFIX}{name.upper()}": as_documented(field.default) for name, field in fields.items()}
 

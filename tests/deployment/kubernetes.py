@@ -29,7 +29,6 @@ type Object = dict[str, Any]
 
 @cache
 def built(overlay: str) -> list[Object]:
-    """Every object of an overlay."""
     return _built(FOLDER / "overlays" / overlay)
 
 

@@ -20,6 +20,5 @@ def _nothing(kind: str, name: str, namespace: str) -> None:
 
 
 def named(objects: Sequence[Object], kind: str, name: str) -> Object:
-    """The object of this kind and name."""
     [found] = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return found

@@ -1,16 +1,13 @@
 """Agents are added, changed and removed while everything runs: which clients notice it, and how soon."""
 
-import asyncio
 import time
 from collections.abc import Generator
 from pathlib import Path
 
 import httpx
 import pytest
-from mcp.client.subscriptions import PromptsListChanged, ToolsListChanged
 from tests.e2e.calls import call
 from tests.e2e.lab import Era, Lab
-from tests.e2e.test_health import health_of
 from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import eventually, soon, within
@@ -26,13 +23,6 @@ GUEST = """
     title: Guest
     description: Stays for a while
 """
-ANOTHER_TOOL = '''
-
-@agent.tool("find", "Finds a paper")
-async def find(ctx: CallContext, arguments: JsonObject) -> str:
-    """Say that it is there."""
-    return "found"
-'''
 
 
 @pytest.fixture(autouse=True)
@@ -79,63 +69,3 @@ async def test_an_added_agent_is_listed_and_served_at_once_until_it_is_removed(
         async with within(1.0):
             await eventually(lambda: "local.live/pallas-guest" not in listed(lab))
             await eventually(lambda: {status(lab, 0), status(lab, 1)} == {404})
-
-
-async def test_a_changed_agent_is_served_with_its_new_descriptions(lab: Lab, edited: Path, era: Era) -> None:
-    agents = edited / "agents.yaml"
-    words = f"Was changed for {era}"
-    agents.write_text(agents.read_text().replace("Is always there", words))
-    async with asyncio.timeout(10):
-        while True:
-            async with lab.client("host", era, team="live", replica=1) as client:
-                [tool, _] = (await client.list_tools()).tools
-            if tool.description == words:
-                break
-
-
-async def test_listening_clients_are_notified_of_changed_tools(lab: Lab, edited: Path) -> None:
-    clerk = edited / "clerk.py"
-    async with lab.client("clerk", team="live") as client:
-        assert client.server_capabilities.tools is not None
-        assert client.server_capabilities.tools.list_changed
-        async with client.listen(tools_list_changed=True) as changes:
-            clerk.write_text(clerk.read_text() + ANOTHER_TOOL)
-            assert isinstance(await soon(anext(aiter(changes)), 20), ToolsListChanged)
-            tools = await client.list_tools(cache_mode="refresh")
-        assert [tool.name for tool in tools.tools] == ["file", "find", "get_health"]
-        async with asyncio.timeout(10):
-            while (answer := await call(client, "find", "")).text != "found":
-                pass
-        assert not answer.result.is_error
-
-
-async def test_listening_clients_are_notified_when_an_agents_description_changes(lab: Lab, edited: Path) -> None:
-    agents = edited / "agents.yaml"
-    async with (
-        lab.client("host", team="live") as client,
-        client.listen(tools_list_changed=True, prompts_list_changed=True) as changes,
-    ):
-        agents.write_text(agents.read_text().replace("Is always there", "Speaks up").replace("title: Host", "title: A"))
-        events = [event async for event in changes]
-    assert {type(event) for event in events} == {ToolsListChanged, PromptsListChanged}
-
-
-async def test_an_invalid_change_of_a_folder_changes_nothing(lab: Lab, edited: Path) -> None:
-    (edited / "agents.yaml").write_text("name: live\nagents: {host: {colour: red}}\n")
-    await eventually(lambda: "the changed folder is not accepted" in lab.logs("agent-worker"))
-    async with lab.client("host", team="live") as client:
-        assert (await call(client, "host", "/say still here")).text == "still here"
-
-
-@requirement("P-3.16", "P-3.7")
-async def test_an_agent_that_cannot_start_reports_the_reason_and_others_go_on(lab: Lab, edited: Path, era: Era) -> None:
-    (edited / "clerk.py").write_text("raise RuntimeError('no paper')\n")
-    async with lab.client("clerk", era, team="live") as client, lab.client("host", era, team="live") as other:
-
-        async def until_error() -> dict[str, str]:
-            while (health := await health_of(client))["status"] != "error":  # noqa: ASYNC110 - it is polled
-                await asyncio.sleep(0.05)
-            return health
-
-        assert "failed to start" in (await soon(until_error(), 20))["message"]
-        assert (await call(other, "host", "/say not me")).text == "not me"

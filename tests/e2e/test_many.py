@@ -5,9 +5,7 @@ import json
 import signal
 from contextlib import ExitStack
 
-import httpx
 import pytest
-from tests.e2e import wire
 from tests.e2e.calls import Answer, Line, call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
@@ -72,15 +70,6 @@ async def test_turns_are_executed_by_all_workers(lab: Lab, turns: Turns) -> None
     assert len(ids) == len(set(ids)), "and each by one of them"
 
 
-async def test_any_replica_serves_any_request_of_a_session(lab: Lab) -> None:
-    async with httpx.AsyncClient(timeout=30, verify=False) as http:
-        session = await wire.shake_hands(http, lab.url("plain", replica=0))
-        params = {"name": "plain", "arguments": {"message": "/say from the other one"}}
-        request = wire.legacy("tools/call", params, session)
-        [answer] = await wire.answers(http, lab.url("plain", replica=1), request)
-    assert answer["result"]["content"] == [{"type": "text", "text": "from the other one"}]
-
-
 @requirement("K-shape-1", "K-shape-3")
 @pytest.mark.one_era
 async def test_the_log_has_the_events_of_a_turn_in_order_from_claim_to_outcome(
@@ -102,34 +91,6 @@ async def test_the_log_has_the_events_of_a_turn_in_order_from_claim_to_outcome(
     ]
 
 
-@pytest.mark.one_era
-async def test_a_killed_workers_turn_is_executed_again_if_that_is_safe(lab: Lab, turns: Turns, era: Era) -> None:
-    lines_received = Collected[Line]()
-    async with lab.client("sturdy", era) as client:
-        calling = asyncio.create_task(call(client, "sturdy", SLOW, lines_received.add))
-        await lines_received.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
-        address, claim = await turns.claimed("sturdy")
-        pid = lab.pid_of("agent-worker", claim.worker)
-        with lab.replaced("agent-worker", pid, signal.SIGKILL):
-            answer = await soon(calling, 60)
-    assert answer.text.endswith("finished")
-    _, second = await turns.claimed("sturdy", attempt=2)
-    assert second.worker != claim.worker
-    outcome = await turns.outcome(address)
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
-
-
-async def test_a_killed_workers_turn_is_not_executed_again_after_an_unsafe_tool(lab: Lab, turns: Turns) -> None:
-    lines_received = Collected[Line]()
-    async with lab.client("maker") as client:
-        calling = asyncio.create_task(call(client, "maker", SLOW, lines_received.add))
-        await lines_received.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
-        _, claim = await turns.claimed("maker")
-        with lab.replaced("agent-worker", lab.pid_of("agent-worker", claim.worker), signal.SIGKILL):
-            answer = await soon(calling, 60)
-    assert answer.error["code"] == "worker_lost"
-
-
 async def test_a_stopping_gateway_finishes_the_turns_it_follows(lab: Lab, era: Era) -> None:
     lines_received = Collected[Line]()
     async with lab.client("maker", era, replica=1) as client:
@@ -140,17 +101,6 @@ async def test_a_stopping_gateway_finishes_the_turns_it_follows(lab: Lab, era: E
         with lab.replaced("agent-gateway", pid, signal.SIGTERM):
             answer = await soon(calling, 30)
     assert answer.text.endswith("finished")
-
-
-@pytest.mark.one_era
-async def test_a_stopping_worker_finishes_its_turns(lab: Lab, turns: Turns, era: Era) -> None:
-    async with lab.client("plain", era) as client:
-        calling = asyncio.create_task(call(client, "plain", "/sleep 1.5\n/say finished"))
-        address, claim = await turns.claimed("plain")
-        with lab.replaced("agent-worker", lab.pid_of("agent-worker", claim.worker), signal.SIGTERM):
-            answer = await soon(calling, 30)
-    assert answer.text == "finished"
-    assert (await turns.outcome(address)).attempt == 1
 
 
 @requirement("P-0.4")

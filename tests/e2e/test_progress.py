@@ -1,6 +1,5 @@
 """Progress notifications as in the contract: their texts, order, values and stream."""
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator
 from itertools import pairwise
@@ -10,9 +9,7 @@ import pytest
 from tests.e2e import wire
 from tests.e2e.calls import Line, call
 from tests.e2e.lab import Era, Lab
-from tests.e2e.turns import Turns
 from tests.requirements import requirement
-from tests.waiting import Collected, soon
 
 PATTERNS = re.compile(
     r"^([\w-]+/[\w-]+: (started|completed|failed|.+)|[\w-]+ step \d+ \((llm|tool)\)|[\w-]+ queued: \d+ ahead)$"
@@ -44,64 +41,49 @@ def check_values(era: Era, lines: list[Line]) -> None:
             assert (line.progress, line.total) == (0, None)
 
 
-@requirement("P-5.4", "P-5.5", "P-5.6", "P-5.7", "P-5.9", "P-5.10", "P-5.12")
-async def test_progress_of_steps_and_tools_has_the_texts_of_the_contract(lab: Lab, era: Era) -> None:
-    async with lab.client("chief", era) as client:
-        answer = await call(client, "chief", f"/say I will add.\n{ADD}")
-    assert answer.messages == [
-        "chief step 1 (llm)",
-        "chief step 2 (tool)",
-        "toolbox/add: started",
-        "toolbox/add: completed",
-        "chief step 3 (llm)",
-    ]
-    check_values(era, answer.lines)
+LINES = {
+    "a tool": ("chief", ADD, ["toolbox/add: started", "toolbox/add: completed"]),
+    "a tool that fails": (
+        "chief",
+        '/tool toolbox/fail {"message": "no luck"}\n/say still here',
+        ["toolbox/fail: started", "toolbox/fail: failed"],
+    ),
+    "a sub-agent, whose steps are lines of its own": (
+        "chief",
+        '/tool reader {"message": "/tool look_up {\\"term\\": \\"turn\\"}"}',
+        [
+            "reader/reader__reader: started",
+            "reader step 1 (llm)",
+            "reader step 2 (tool)",
+            "toolbox/look_up: started",
+            "toolbox/look_up: completed",
+            "reader step 3 (llm)",
+            "reader/reader__reader: completed",
+        ],
+    ),
+    "a tool with progress of its own": (
+        "maker",
+        '/tool long_task {"seconds": 0.3, "steps": 3}',
+        [
+            "toolbox/long_task: started",
+            *(f"toolbox/long_task: step {number} of 3" for number in (1, 2, 3)),
+            "toolbox/long_task: completed",
+        ],
+    ),
+}
+"""The agent, the message, and the lines between its second and its third step."""
 
 
-@requirement("P-5.14")
-async def test_text_before_a_tool_call_is_in_the_result_and_not_in_the_progress(lab: Lab, era: Era) -> None:
-    async with lab.client("chief", era) as client:
-        answer = await call(client, "chief", f"/say Let me look into that.\n{ADD}\n/say There you are.")
-    assert "Let me look into that." in answer.text
-    assert "42" in answer.text
-    assert answer.text.endswith("There you are.")
-    assert not any("look into" in (message or "") for message in answer.messages)
-
-
-@requirement("P-5.8", "P-5.11")
-async def test_a_failed_tool_is_reported_in_progress_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
-    async with lab.client("chief", era) as client:
-        answer = await call(client, "chief", '/tool toolbox/fail {"message": "no luck"}\n/say still here')
-    assert answer.messages == [
-        "chief step 1 (llm)",
-        "chief step 2 (tool)",
-        "toolbox/fail: started",
-        "toolbox/fail: failed",
-        "chief step 3 (llm)",
-    ]
+@requirement("P-5.4", "P-5.5", "P-5.6", "P-5.7", "P-5.8", "P-5.9", "P-5.10", "P-5.11", "P-5.12", "P-5.14")
+@pytest.mark.parametrize("what", LINES)
+async def test_progress_of_steps_and_tools_has_the_texts_of_the_contract(lab: Lab, era: Era, what: str) -> None:
+    agent, message, lines = LINES[what]
+    async with lab.client(agent, era) as client:
+        answer = await call(client, agent, f"/say I look into that.\n{message}")
+    assert answer.messages == [f"{agent} step 1 (llm)", f"{agent} step 2 (tool)", *lines, f"{agent} step 3 (llm)"]
     check_values(era, answer.lines)
     assert not answer.result.is_error
-    assert "no luck" in answer.text
-    assert "still here" in answer.text
-
-
-async def test_a_sub_agent_has_progress_as_a_tool_and_for_its_own_steps(lab: Lab, era: Era) -> None:
-    async with lab.client("chief", era) as client:
-        answer = await call(client, "chief", '/tool reader {"message": "/tool look_up {\\"term\\": \\"turn\\"}"}')
-    assert answer.messages == [
-        "chief step 1 (llm)",
-        "chief step 2 (tool)",
-        "reader/reader__reader: started",
-        "reader step 1 (llm)",
-        "reader step 2 (tool)",
-        "toolbox/look_up: started",
-        "toolbox/look_up: completed",
-        "reader step 3 (llm)",
-        "reader/reader__reader: completed",
-        "chief step 3 (llm)",
-    ]
-    check_values(era, answer.lines)
-    assert "One call of one tool" in answer.text
+    assert answer.text.startswith("I look into that.")
 
 
 @requirement("P-5.15")
@@ -116,54 +98,6 @@ async def test_progress_of_parallel_tool_calls_interleaves_under_their_own_prefi
     assert max(starts) < min(ends)
     assert answer.messages.count("chief step 2 (tool)") == 1
     assert {"reader step 1 (llm)", "maker step 1 (llm)", "chief step 3 (llm)"} <= set(answer.messages)
-
-
-async def test_progress_of_a_downstream_tool_is_passed_on_under_its_name(lab: Lab, era: Era) -> None:
-    async with lab.client("maker", era) as client:
-        answer = await call(client, "maker", '/tool long_task {"seconds": 0.3, "steps": 3}')
-    assert answer.messages == [
-        "maker step 1 (llm)",
-        "maker step 2 (tool)",
-        "toolbox/long_task: started",
-        "toolbox/long_task: step 1 of 3",
-        "toolbox/long_task: step 2 of 3",
-        "toolbox/long_task: step 3 of 3",
-        "toolbox/long_task: completed",
-        "maker step 3 (llm)",
-    ]
-    check_values(era, answer.lines)
-
-
-@requirement("P-5.2")
-async def test_progress_arrives_while_the_turn_runs(lab: Lab, era: Era) -> None:
-    lines_received = Collected[Line]()
-    async with lab.client("maker", era) as client:
-        message = '/tool long_task {"seconds": 20, "steps": 200}'
-        calling = asyncio.create_task(call(client, "maker", message, lines_received.add))
-        await lines_received.until(lambda lines: any("step 2 of 200" in (line.message or "") for line in lines))
-        assert not calling.done()
-        calling.cancel()
-        await asyncio.wait({calling})
-
-
-async def test_the_caller_of_a_waiting_turn_gets_its_queue_position(lab: Lab, turns: Turns, era: Era) -> None:
-    running, *queues = [Collected[Line]() for _ in range(3)]
-    async with lab.client("narrow", era) as client:
-        await soon(turns.queue_is_empty())
-        first = asyncio.create_task(call(client, "narrow", "/sleep 60", running.add))
-        await running.count(1)
-        others = [asyncio.create_task(call(client, "narrow", "/say done", queue.add)) for queue in queues]
-        for queue in queues:
-            await queue.count(1)
-        assert [line.message for line in running.items] == ["narrow step 1 (llm)"]
-        first.cancel()
-        await asyncio.wait({first})
-        answers = await asyncio.gather(*others)
-    queued = sorted(answer.messages[0] or "" for answer in answers)
-    assert queued == ["narrow queued: 0 ahead", "narrow queued: 1 ahead"]
-    for answer in answers:
-        check_values(era, answer.lines)
-        assert answer.messages[-1] == "narrow step 1 (llm)"
 
 
 @requirement("P-5.3")

@@ -1,7 +1,6 @@
 """The catalogue by which callers discover agents: its form, and that it is correct."""
 
 import json
-import socket
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,16 +8,13 @@ from typing import Any
 import httpx
 import jsonschema
 from mcp import Client
-from tests.e2e.calls import call
-from tests.e2e.lab import Era, Lab
+from tests.e2e.lab import Lab
 from tests.requirements import requirement
-from tests.waiting import eventually
 
 WELL_KNOWN = "/.well-known/mcp/server.json"
 SCHEMA: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "server-2025-12-11.schema.json").read_text("utf-8")
 )
-HEALTH = "io.pallas/health"
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 
 
@@ -93,61 +89,3 @@ async def test_every_url_in_the_catalogue_serves_mcp(lab: Lab) -> None:
         assert remote["type"] == "streamable-http"
         async with Client(remote["url"]) as client:
             assert "get_health" in {tool.name for tool in (await client.list_tools()).tools}
-
-
-@requirement("P-1.18")
-async def test_an_agent_with_a_dedicated_port_is_listed_and_served_there(lab: Lab, era: Era) -> None:
-    def url() -> str:
-        return catalogue(lab)["local.lab/pallas-plain"]["server"]["remotes"][0]["url"]
-
-    await eventually(lambda: url().endswith(f":{lab.agent_port}/mcp"))
-    async with Client(url(), mode=era) as client:
-        answer = await call(client, "plain", "/say at my own door")
-    assert answer.text == "at my own door"
-
-
-async def test_an_agent_is_served_by_its_name_alone_while_that_is_unique(lab: Lab, era: Era) -> None:
-    async with Client(f"{lab.stack.ready()['gateway']}/mcp/seer", mode=era) as client:
-        assert (await call(client, "seer", "/say hello")).text == "hello"
-
-
-def test_an_unchanged_catalogue_is_answered_with_304(lab: Lab) -> None:
-    first = httpx.get(lab.registry + WELL_KNOWN)
-    again = httpx.get(lab.registry + WELL_KNOWN, headers={"if-none-match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    other = httpx.get(lab.registry + WELL_KNOWN, headers={"if-none-match": '"other"'})
-    assert other.status_code == 200
-
-
-def test_web_pages_may_read_the_catalogue(lab: Lab) -> None:
-    answer = httpx.get(lab.registry + WELL_KNOWN, headers={"origin": "https://somewhere.example"})
-    assert answer.headers["access-control-allow-origin"] == "*"
-
-
-def test_editors_can_page_through_the_registry_api(lab: Lab) -> None:
-    seen: list[str] = []
-    cursor: str | None = None
-    while True:
-        params = {"limit": "5", "version": "latest"} | ({"cursor": cursor} if cursor else {})
-        page = httpx.get(f"{lab.registry}/v0.1/servers", params=params).json()
-        seen += [entry["server"]["name"] for entry in page["servers"]]
-        cursor = page["metadata"].get("nextCursor")
-        if not cursor:
-            break
-    assert seen == sorted(catalogue(lab))
-    one = httpx.get(f"{lab.registry}/v0.1/servers/local.lab%2Fpallas-plain/versions/latest").json()
-    assert one["server"]["name"] == "local.lab/pallas-plain"
-
-
-@requirement("K-shape-7")
-async def test_an_entry_includes_the_health_of_its_agent(lab: Lab) -> None:
-    def health() -> dict[str, Any]:
-        meta: dict[str, dict[str, Any]] = catalogue(lab)["local.lab/pallas-plain"]["_meta"]
-        return meta[HEALTH]
-
-    await eventually(lambda: (health()["status"], health()["workers"]) == ("ok", 2))
-
-
-def test_the_registry_listens_on_its_own_port(lab: Lab) -> None:
-    with socket.create_connection(("127.0.0.1", lab.stack.base)):
-        pass

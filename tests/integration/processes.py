@@ -32,7 +32,6 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         self.process.send_signal(number)
 
     async def missing(self) -> dict[str, str] | None:
@@ -48,8 +47,6 @@ class Service:
         return answer.json().get("missing", {})
 
     async def ready(self, within: float = STARTS_WITHIN) -> None:
-        """Wait until it is ready."""
-
         async def look() -> bool:
             assert self.process.returncode is None, self.log.read_text("utf-8")
             return await self._missing(http) == {}

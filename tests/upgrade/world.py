@@ -59,7 +59,6 @@ class Part:
         return int(path.read_text("ascii")) if path.exists() else None
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         if self.code is None:
             os.kill(int(self.log.with_suffix(".pid").read_text("ascii")), number)
 

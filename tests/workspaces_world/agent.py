@@ -239,7 +239,6 @@ def _result(
 async def an_agent(
     name: str = "harper", *, keeps_keys: bool = True, text: bool = True, cancels: bool = True
 ) -> AsyncGenerator[Agent]:
-    """Run an agent."""
     agent = Agent(name, keeps_keys=keeps_keys, text=text, cancels=cancels)
     await agent.start()
     try:

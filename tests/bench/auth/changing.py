@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.bench.auth.parts import Parts
 from tests.bench.auth.truth import Api, Team, api, make_token, make_user
-from tests.bench.figures import percentile
+from tests.bench.figures import spread
 
 PROTECTED, UNPROTECTED = "protected", "unprotected"
 
@@ -31,7 +31,7 @@ def measure(parts: Parts, teams: Sequence[Team], times: int, report: Callable[[s
             for way, lifecycle in ways.items():
                 for change, make in _changes(lifecycle, teams[number % len(teams)]).items():
                     seconds.setdefault(change, {}).setdefault(way, []).append(_seconds(make, lifecycle))
-    return {change: {way: _figures(taken) for way, taken in ways.items()} for change, ways in seconds.items()}
+    return {change: {way: spread("times", taken) for way, taken in ways.items()} for change, ways in seconds.items()}
 
 
 def _changes(lifecycle: Api, team: Team) -> dict[str, Change]:
@@ -47,11 +47,3 @@ def _seconds(make: Change, lifecycle: Api) -> float:
     began = time.perf_counter()
     make(lifecycle)
     return time.perf_counter() - began
-
-
-def _figures(seconds: Sequence[float]) -> dict[str, Any]:
-    return {
-        "times": len(seconds),
-        "p50_ms": 1000 * percentile(seconds, 0.5),
-        "p99_ms": 1000 * percentile(seconds, 0.99),
-    }

@@ -15,7 +15,7 @@ from tests.bench.auth.books import QUERIES, book
 from tests.bench.auth.parts import Parts
 from tests.bench.auth.truth import Team
 from tests.bench.calls import Call, messages
-from tests.bench.figures import percentile
+from tests.bench.figures import spread
 from tests.bench.http_client import connect
 from tests.bench.load_process import Load
 
@@ -66,7 +66,10 @@ def _search(load: Load, port: int, database: str, team: Team, extent: Extent) ->
         for callers, runs in over_mcp.items():
             runs.append(load.run(call, callers, extent.seconds))
         alone += asyncio.run(_postgres_alone(database, team, query, extent.seconds))
-    return {"mcp": {str(callers): _over_mcp(runs) for callers, runs in over_mcp.items()}, "postgres": _figures(alone)}
+    return {
+        "mcp": {str(callers): _over_mcp(runs) for callers, runs in over_mcp.items()},
+        "postgres": spread("searches", alone),
+    }
 
 
 async def _fill(database: str, libraries: Sequence[str], documents: int) -> None:
@@ -100,7 +103,7 @@ async def _expecting(call: Call) -> Call:
 
 
 def _over_mcp(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    figures = _figures([latency for run in runs for latency in run["latencies"]])
+    figures = spread("searches", [latency for run in runs for latency in run["latencies"]])
     faults = [fault for run in runs for fault in run["faults"]]
     return figures | {"wrong": sum(run["wrong"] for run in runs), "faults": faults[:3]}
 
@@ -116,11 +119,3 @@ async def _postgres_alone(database: str, team: Team, query: str, seconds: float)
         latencies.append(time.perf_counter() - began)
     await engine.dispose()
     return latencies
-
-
-def _figures(seconds: Sequence[float]) -> dict[str, Any]:
-    return {
-        "searches": len(seconds),
-        "p50_ms": 1000 * percentile(seconds, 0.5),
-        "p99_ms": 1000 * percentile(seconds, 0.99),
-    }

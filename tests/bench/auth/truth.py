@@ -78,7 +78,6 @@ def make_team(lifecycle: Api, workspace: str, libraries: list[str]) -> Team:
 
 
 def make_user(lifecycle: Api, name: str) -> None:
-    """Make a user."""
     lifecycle.call("POST", f"{ADMIN}/users", {"name": name})
 
 

@@ -17,7 +17,6 @@ type React = Callable[[Work], Coroutine[Any, Any, None]]
 
 
 async def answer_at_once(work: Work) -> None:
-    """Answer with what was said."""
     await work.answer(f"You said: {work.message}")
 
 

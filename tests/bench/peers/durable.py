@@ -39,7 +39,6 @@ async def measure(times: int, chain: Shape, fan_out: Shape) -> None:
 
 
 async def dbos(times: int, folder: Path, postgres: str, *, queued: bool) -> None:
-    """DBOS on Postgres."""
     module: Any = import_module("dbos")  # in an environment where the type check does not look
     engine = module.DBOS
     engine(config={"name": "bench", "system_database_url": postgres, "log_level": "ERROR"})

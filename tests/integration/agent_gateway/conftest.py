@@ -1,7 +1,8 @@
 """Gateways with agents in the catalogue, the log, and workers if a test starts some."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from mcp_types import CallToolResult
 from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
+from tests.integration.agent_gateway.bearers import Bearers, resolving
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
@@ -20,7 +22,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.kv import Table, watch
 from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, RESOLVER, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
 from pallas_runtime.process import Process
 from pallas_turns import positions as queue_positions
@@ -44,6 +46,21 @@ def error_of(result: CallToolResult) -> dict[str, Any]:
     return (result.meta or {})["pallas/error"]
 
 
+@asynccontextmanager
+async def begun(
+    front: Front, line: str, *headers: str, content: bytes = b""
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A request of which only this has been sent."""
+    host, port = front.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write("\r\n".join((f"{line} HTTP/1.1", f"host: {host}:{port}", *headers, "", "")).encode() + content)
+    await writer.drain()
+    yield reader, writer
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
 @dataclass
 class Platform:
     """One broker with one team on it. `bus` is a connection of the test's own."""
@@ -59,9 +76,12 @@ class Platform:
     files: list[Path] = field(default_factory=list[Path])
     workers: list[Process] = field(default_factory=list[Process])
 
-    async def gateway(self, **settings: str) -> Front:
-        """Run one more gateway until the end of the test."""
-        return await self.stack.enter_async_context(a_gateway(self.url, **settings))
+    async def gateway(self, serves: str | None = None, **settings: str) -> Front:
+        """Run one more gateway until the end of the test, and wait until it serves this agent."""
+        front = await self.stack.enter_async_context(a_gateway(self.url, **settings))
+        if serves is not None:
+            await self.served(front, serves)
+        return front
 
     def describe(self) -> Path:
         """Write the team folder, unless it is there."""
@@ -84,7 +104,6 @@ class Platform:
         return definition
 
     async def retire(self, agent: str = "bench") -> None:
-        """Retire an agent."""
         await kv.delete(self.bus, AGENTS, team=self.team, agent=agent)
 
     async def served(self, front: Front, agent: str = "bench") -> None:
@@ -107,6 +126,23 @@ class Platform:
             return [claimed for claimed in claims if claimed.team == self.team and isinstance(claimed.claim, kind)]
 
         return found(await self.claims.until(lambda claims: len(found(claims)) > number))[number]
+
+    async def claimed(self) -> Claimed:
+        """Wait for the first claim of a turn of this team."""
+        claim = (await self.claim(Claimed)).claim
+        assert isinstance(claim, Claimed)
+        return claim
+
+    async def cancel(self) -> CancelRequested:
+        """Wait for the first cancel of a turn of this team."""
+        claim = (await self.claim(CancelRequested)).claim
+        assert isinstance(claim, CancelRequested)
+        return claim
+
+    @property
+    def cancels(self) -> list[TurnClaim]:
+        """The cancels until now."""
+        return [claimed for claimed in self.claims.items if isinstance(claimed.claim, CancelRequested)]
 
     async def worker_of(self, attempt: int) -> str:
         """Wait for the worker that makes this attempt at the first turn of this team."""
@@ -169,6 +205,13 @@ def asked_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def queued_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is taken by a free worker before its queue position is sent, however busy the machine is."""
     monkeypatch.setattr(relay_turn, "QUEUE_REPORT_AFTER", PATIENCE)
+
+
+@pytest.fixture
+async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
+    """A stand-in for the resolver."""
+    async with resolving(await bus(RESOLVER)) as bearers:
+        yield bearers
 
 
 @pytest.fixture

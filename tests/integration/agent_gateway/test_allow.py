@@ -1,11 +1,8 @@
 """An agent's allow list applies to every request to it, and to no other agent."""
 
-from collections.abc import AsyncGenerator
-
 import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.conftest import Connecting
 from tests.integration.agent_gateway.bearers import (
     REQUESTS,
     TEAM,
@@ -16,26 +13,17 @@ from tests.integration.agent_gateway.bearers import (
     Bearers,
     client,
     header_of,
-    resolving,
 )
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front
 from tests.waiting import eventually, soon
 
 from pallas_contracts.agents import Allow
-from pallas_contracts.catalog import RESOLVER
 from pallas_contracts.turns import Claimed
 
 ELSE = "8a9e2f5c-0000-4000-8000-0000000000ff"
 LISTED = REQUESTS["modern list"]
 BEARERS = {"team": TEAMS, "token": TOKENS, "turn": TURNS}
-
-
-@pytest.fixture
-async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
-    """A stand-in for the resolver."""
-    async with resolving(await bus(RESOLVER)) as bearers:
-        yield bearers
 
 
 async def statuses(http: httpx.AsyncClient, url: str) -> dict[str, int]:
@@ -79,8 +67,7 @@ async def test_the_allow_list_applies_to_every_request(
 ) -> None:
     assert bearers.held
     await platform.publish(allow=Allow(teams=(ELSE,)))
-    front = await platform.gateway(gateway_auth="required")
-    await platform.served(front)
+    front = await platform.gateway("bench", gateway_auth="required")
     for name, request_of in REQUESTS.items():
         answer = await request_of.to(http, front.url(platform.team, "bench"), header_of(TEAMS))
         assert answer.status_code == 403, name
@@ -92,8 +79,7 @@ async def test_the_official_client_gets_the_reason_when_the_allow_list_excludes_
 ) -> None:
     assert bearers.held
     await platform.publish(allow=Allow(tokens=(ELSE,)))
-    front = await platform.gateway(gateway_auth="required")
-    await platform.served(front)
+    front = await platform.gateway("bench", gateway_auth="required")
     refusal = pytest.RaisesExc(MCPError, match="This caller may not call")
     with pytest.RaisesGroup(refusal, flatten_subgroups=True, allow_unwrapped=True):
         async with client(front.url(platform.team, "bench"), TOKENS):
@@ -105,8 +91,7 @@ async def test_without_authentication_an_allow_list_admits_only_peers(
 ) -> None:
     await platform.publish(allow=Allow(types=("team", "token", "turn")))
     await platform.publish("open", allow=Allow(types=("peer",)))
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     await platform.served(front, "open")
     assert set((await statuses(http, front.url(platform.team, "bench"))).values()) == {403}
     assert set((await statuses(http, front.url(platform.team, "open"))).values()) == {200}
@@ -118,8 +103,7 @@ async def test_a_changed_allow_list_applies_to_the_next_request(
 ) -> None:
     assert bearers.held
     await platform.publish(allow=Allow(teams=(TEAM.id,)))
-    front = await platform.gateway(gateway_auth="required")
-    await platform.served(front)
+    front = await platform.gateway("bench", gateway_auth="required")
     url = front.url(platform.team, "bench")
     assert (await LISTED.to(http, url, header_of(TEAMS))).json()["result"]["cacheScope"] == "private"
     await platform.publish(allow=Allow(teams=(ELSE,)))
@@ -140,8 +124,7 @@ async def test_the_allow_list_of_a_team_folder_reaches_the_gateway(platform: Pla
     assert bearers.held
     allow = f"title: Bench\n    allow: {{teams: [{TEAM.id.upper()}]}}\n"
     await platform.worker(lambda text: text.replace("title: Bench\n", allow))
-    front = await platform.gateway(gateway_auth="required")
-    await platform.served(front)
+    front = await platform.gateway("bench", gateway_auth="required")
     async with client(front.url(platform.team, "bench"), TEAMS) as caller:
         assert not (await soon(caller.call_tool("say", {}))).is_error
     assert isinstance((await platform.claim(Claimed)).claim, Claimed)

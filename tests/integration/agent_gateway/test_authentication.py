@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,6 @@ import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
-from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.embedded import free_port
 from tests.integration.agent_gateway.bearers import (
@@ -33,27 +31,18 @@ from tests.integration.agent_gateway.bearers import (
     client,
     header_of,
     posted,
-    resolving,
 )
-from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.agent_gateway.conftest import Platform, begun
 from tests.integration.agent_gateway.streams import KEY, Received, counting
 from tests.integration.real_parts import Front
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_contracts.auth import AUTH_FAILURES
-from pallas_contracts.catalog import RESOLVER
-from pallas_contracts.turns import CancelRequested, Claimed, Principal
+from pallas_contracts.turns import CancelRequested, Principal
 
 STATE_KEY = "a key that all gateways have, for tests"
 LOCAL = Principal(type="peer", id="127.0.0.1")
-
-
-@pytest.fixture
-async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
-    """A stand-in for the resolver."""
-    async with resolving(await bus(RESOLVER)) as bearers:
-        yield bearers
 
 
 @pytest.fixture
@@ -66,9 +55,7 @@ async def a_front(platform: Platform, mode: str, **settings: str) -> Front:
     """Run a gateway in that mode, and the first time a worker too."""
     if not platform.folder.exists():
         await platform.worker()
-    front = await platform.gateway(gateway_auth=mode, log_key=KEY, **settings)
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", gateway_auth=mode, log_key=KEY, **settings)
 
 
 async def test_every_request_without_a_bearer_is_refused_where_one_is_required(
@@ -87,20 +74,10 @@ async def test_every_request_without_a_bearer_is_refused_where_one_is_required(
 async def test_a_bearer_is_checked_before_the_body_has_arrived(
     platform: Platform, required: Front, bearers: Bearers, path: str, sent: bytes
 ) -> None:
-    host, port = required.base.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    lines = (
-        f"POST {path.format(platform.team)} HTTP/1.1",
-        f"host: {host}:{port}",
-        "authorization: Bearer unknown",
-        "content-type: application/json",
-        "content-length: 1000",
-    )
-    writer.write("\r\n".join([*lines, "", ""]).encode() + sent)
-    assert b" 401 " in await soon(reader.readline())
+    headers = ("authorization: Bearer unknown", "content-type: application/json", "content-length: 1000")
+    async with begun(required, f"POST {path.format(platform.team)}", *headers, content=sent) as (reader, _):
+        assert b" 401 " in await soon(reader.readline())
     assert [(asked.bearer, asked.uses_up) for asked in bearers.asked] == [("unknown", False)]
-    writer.close()
-    await writer.wait_closed()
 
 
 @pytest.mark.parametrize("given", ["--token", "PALLAS_TOKEN_FILE", None])
@@ -189,33 +166,21 @@ async def test_a_turn_carries_the_principal_of_the_bearer_and_not_the_bearer(
     async with client(front.url(platform.team, "bench"), TEAMS, era) as caller:
         result = await soon(caller.call_tool("say", {"text": "hello"}))
     assert not result.is_error
-    claimed = (await platform.claim(Claimed)).claim
-    assert isinstance(claimed, Claimed)
+    claimed = await platform.claimed()
     assert claimed.principal == TEAM
     assert any(TEAM.id.encode() in each for each in received)
     assert not any(SECRET.encode() in each for each in received)
     assert SECRET not in caplog.text
 
 
-async def test_with_optional_authentication_a_caller_without_a_bearer_is_known_by_its_address(
-    platform: Platform, bearers: Bearers
+@pytest.mark.parametrize(("mode", "bearer"), [("optional", None), ("off", f"{SECRET}nobody")])
+async def test_a_caller_who_is_not_asked_for_a_bearer_is_known_by_its_address(
+    platform: Platform, bearers: Bearers, mode: str, bearer: str | None
 ) -> None:
-    front = await a_front(platform, "optional")
-    async with client(front.url(platform.team, "bench")) as caller:
+    front = await a_front(platform, mode)
+    async with client(front.url(platform.team, "bench"), bearer) as caller:
         await soon(caller.call_tool("say", {}))
-    claimed = (await platform.claim(Claimed)).claim
-    assert isinstance(claimed, Claimed)
-    assert claimed.principal == LOCAL
-    assert not bearers.asked
-
-
-async def test_with_authentication_off_the_resolver_is_not_asked(platform: Platform, bearers: Bearers) -> None:
-    front = await a_front(platform, "off")
-    async with client(front.url(platform.team, "bench"), f"{SECRET}nobody") as caller:
-        await soon(caller.call_tool("say", {}))
-    claimed = (await platform.claim(Claimed)).claim
-    assert isinstance(claimed, Claimed)
-    assert claimed.principal == LOCAL
+    assert (await platform.claimed()).principal == LOCAL
     assert not bearers.asked
 
 
@@ -324,7 +289,7 @@ async def test_a_caller_cannot_cancel_in_the_session_of_another(
             body, headers = wire.legacy("notifications/cancelled", {"requestId": 7}, session, request_id=None)
             for bearer in (TOKENS, TEAMS_OTHER):
                 if bearer == TEAMS_OTHER:
-                    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+                    assert not platform.cancels
                 assert (
                     await http.post(url, json=body, headers={**headers, **authorization(bearer)})
                 ).status_code == 202

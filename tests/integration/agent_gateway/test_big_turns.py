@@ -43,8 +43,7 @@ async def objects(platform: Platform, ref: TurnRef | None = None) -> int:
 async def test_a_turn_of_twelve_megabytes_is_executed_and_answered_in_full(small: Platform) -> None:
     assert 11 * MiB < len(TWELVE_MB) < 13 * MiB
     await small.worker()
-    front = await small.gateway()
-    await small.served(front)
+    front = await small.gateway("bench")
     async with front.client(small.team, "bench") as client:
         answer = await soon(client.call_tool("say", {"text": TWELVE_MB}), within=60)
         assert not answer.is_error
@@ -58,8 +57,7 @@ async def test_a_turn_of_twelve_megabytes_is_executed_and_answered_in_full(small
 
 async def test_an_answer_over_the_size_limit_fails_with_its_code(small: Platform) -> None:
     await small.worker()
-    front = await small.gateway(max_body_bytes=str(32 * MiB))
-    await small.served(front)
+    front = await small.gateway("bench", max_body_bytes=str(32 * MiB))
     async with front.client(small.team, "bench") as client:
         answer = await soon(client.call_tool("say", {"text": "x" * 17 * MiB}), within=60)
         assert answer.is_error
@@ -69,8 +67,7 @@ async def test_an_answer_over_the_size_limit_fails_with_its_code(small: Platform
 
 async def test_a_body_above_the_limit_is_413(platform: Platform, http: httpx.AsyncClient) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     answer = await http.post(front.url(platform.team, "bench"), content=b"x" * (16 * MiB + 1))
     assert answer.status_code == 413
 
@@ -86,8 +83,7 @@ async def test_a_turn_with_missing_or_corrupt_offloaded_arguments_is_not_execute
     platform: Platform, code: str
 ) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         calling = asyncio.create_task(client.call_tool("wait", {"file": "x" * MiB}))
         request = await waiting(platform)
@@ -103,8 +99,7 @@ async def test_a_turn_with_missing_or_corrupt_offloaded_arguments_is_not_execute
 
 async def test_a_waiting_turn_that_is_cancelled_leaves_no_offloaded_content(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         calling = asyncio.create_task(client.call_tool("wait", {"file": "x" * MiB}))
         ref = TurnRef.of(await waiting(platform))

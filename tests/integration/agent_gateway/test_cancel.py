@@ -10,6 +10,7 @@ from tests.builders import turn_requested
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from agent_gateway.handshake.sessions import cancel_call, remember_call
@@ -26,9 +27,7 @@ from pallas_turns.queue import ensure_consumer, queue_state, submit
 async def front(platform: Platform) -> Front:
     """A gateway with a worker."""
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench")
 
 
 def waiting(platform: Platform) -> dict[str, Any]:
@@ -43,14 +42,14 @@ async def test_closing_the_stream_of_a_modern_call_cancels_its_turn(
     request = wire.modern("tools/call", waiting(platform))
     async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
         await anext(stream.messages())
-    cancel = (await platform.claim(CancelRequested)).claim
-    assert isinstance(cancel, CancelRequested)
+    cancel = await platform.cancel()
     assert cancel.reason == "the caller closed the stream"
     assert cancel.asked is not None
     assert (cancel.asked.tool, cancel.asked.principal) == ("wait", Principal(id="127.0.0.1"))
     assert (await platform.outcome(await platform.claim(Claimed))).status == "cancelled"
 
 
+@requirement("P-5.13")
 async def test_closing_the_stream_of_a_handshake_era_call_leaves_the_turn_running(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
@@ -62,7 +61,7 @@ async def test_closing_the_stream_of_a_handshake_era_call_leaves_the_turn_runnin
     platform.files[0].touch()
     claimed = await platform.claim(Claimed)
     assert (await platform.outcome(claimed)).status == "completed"
-    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+    assert not platform.cancels
 
 
 @pytest.mark.parametrize("slash", ["/", "\\/"], ids=["plain", "escaped"])
@@ -70,8 +69,7 @@ async def test_closing_the_stream_of_a_handshake_era_call_leaves_the_turn_runnin
 async def test_a_handshake_era_call_is_cancelled_by_its_notification_at_another_replica(
     platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int, reason: str, slash: str
 ) -> None:
-    other = await platform.gateway()
-    await platform.served(other)
+    other = await platform.gateway("bench")
     url = front.url(platform.team, "bench")
     session = await wire.shake_hands(http, url)
     call = wire.legacy("tools/call", waiting(platform), session, request_id=request_id)
@@ -123,7 +121,7 @@ async def test_a_draining_gateway_cancels_no_turn(platform: Platform, front: Fro
     await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
     platform.files[0].touch()
     assert (await platform.outcome(await platform.claim(Claimed))).status == "completed"
-    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+    assert not platform.cancels
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -132,8 +130,7 @@ async def test_a_waiting_turn_that_is_cancelled_leaves_its_queue_and_ends_withou
 ) -> None:
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     url, params = front.url(platform.team, "bench"), waiting(platform)
 
     async def queued(number: int) -> bool:

@@ -1,20 +1,15 @@
 """Content is kept for the set time, whichever gateway runs when it expires."""
 
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
-from tests.conftest import Connecting
-from tests.embedded import NatsServer
-from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import a_gateway, a_lab, a_worker, until
 from tests.waiting import soon
 
 from pallas_bus.reads import read
 from pallas_contracts.catalog import (
     DEAD_LETTERS,
-    GATEWAY,
     KEPT_REQUEST,
     TURN_CONTENT,
     TURN_LOG,
@@ -27,14 +22,6 @@ from pallas_turns.claims import TurnRef
 from pallas_turns.content import objects_of
 
 BIG = "x" * 1_000_000
-
-
-@pytest.fixture
-async def alone(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
-    """A platform on a broker of its own."""
-    with NatsServer() as server:
-        async for made in make_platform(await bus(GATEWAY, url=server.url), server.url, team, tmp_path):
-            yield made
 
 
 async def hosted(platform: Platform, *, content_seconds: str) -> None:
@@ -80,8 +67,7 @@ async def test_content_expires_even_when_the_gateway_of_its_turn_has_ended(
 
 async def test_no_request_is_kept_for_a_replay_when_content_is_not_to_be_kept(alone: Platform) -> None:
     await hosted(alone, content_seconds="0")
-    front = await alone.gateway()
-    await alone.served(front)
+    front = await alone.gateway("bench")
     async with front.client(alone.team, "bench") as client:
         assert not (await soon(client.call_tool("say", {"text": "hello"}))).is_error
     outcome = await alone.outcome(await alone.claim(Claimed))

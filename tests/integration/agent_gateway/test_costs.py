@@ -104,8 +104,7 @@ async def lab(
     folder = a_lab(platform.folder, platform.team, lambda text: text + LLM)
     process = a_process("agent-worker")
     async with a_worker(platform.url, folder, process=process, prices=str(tmp_path / "prices.yaml")):
-        front = await platform.gateway()
-        await platform.served(front, "harper")
+        front = await platform.gateway("harper")
         yield Lab(platform, http, front, Rpc(http, front, platform.team))
 
 

@@ -11,6 +11,7 @@ from mcp_types import TextContent
 from tests.embedded import accepts, free_port
 from tests.integration.agent_gateway.conftest import WAIT, Platform
 from tests.integration.real_parts import a_gateway, until
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_contracts.agents import ToolDefinition
@@ -35,14 +36,12 @@ async def test_an_agent_is_served_from_the_moment_it_is_published_until_it_is_re
 
 async def test_an_agent_published_before_the_gateway_started_is_served(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    await platform.gateway("bench")
 
 
 async def test_a_changed_list_of_tools_is_announced_and_served_by_the_same_endpoint(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with (
         front.client(platform.team, "bench") as client,
         client.listen(tools_list_changed=True, prompts_list_changed=True) as changes,
@@ -55,8 +54,7 @@ async def test_a_changed_list_of_tools_is_announced_and_served_by_the_same_endpo
 
 async def test_a_listening_stream_ends_without_an_error_when_the_agent_is_retired(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client, client.listen(tools_list_changed=True) as changes:
         await platform.retire()
         assert await soon(anext(aiter(changes), None)) is None
@@ -64,8 +62,7 @@ async def test_a_listening_stream_ends_without_an_error_when_the_agent_is_retire
 
 async def test_a_replaced_endpoint_finishes_its_calls(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     file = platform.file()
     async with front.client(platform.team, "bench") as client:
         calling = asyncio.create_task(client.call_tool("wait", {"file": str(file)}))
@@ -81,8 +78,7 @@ async def test_a_replaced_endpoint_finishes_its_calls(platform: Platform) -> Non
 
 async def test_a_retired_agent_answers_earlier_calls_and_refuses_new_ones(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     file = platform.file()
     async with front.client(platform.team, "bench") as client:
         await client.list_tools()
@@ -109,14 +105,14 @@ async def test_a_dedicated_port_is_taken_over_by_another_gateway_when_its_gatewa
 
     async with a_gateway(platform.url, agent_ports="true") as first:
         await eventually(lambda: holders() == [first.process.instance])
-        second = await platform.gateway(agent_ports="true")
-        await platform.served(second)
+        second = await platform.gateway("bench", agent_ports="true")
         assert await tools() == ["wait", "get_health"]
         assert holders() == [first.process.instance]
     await eventually(lambda: holders() == [second.process.instance])
     assert await tools() == ["wait", "get_health"]
 
 
+@requirement("P-1.18")
 async def test_a_dedicated_port_follows_its_definition_and_is_closed_on_retirement(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
@@ -166,8 +162,7 @@ async def test_a_dedicated_port_that_moves_drains_alone_and_cancels_no_turn(
 
 async def test_a_prompt_of_a_function_is_rendered_by_a_worker(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         [message] = (await client.get_prompt("greeting", {"name": "Ada"})).messages
         assert isinstance(message.content, TextContent)

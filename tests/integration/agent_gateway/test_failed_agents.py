@@ -2,12 +2,10 @@
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from mcp_types import CallToolResult
 from tests.builders import turn_requested
-from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.integration.real_parts import Front, a_lab, until
 from tests.waiting import eventually, soon, within
 
@@ -35,15 +33,7 @@ async def serving(platform: Platform) -> Front:
     """A gateway that serves the bench."""
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway()
-    await platform.served(front)
-    return front
-
-
-def error_of(result: CallToolResult) -> dict[str, Any]:
-    """The facts of a tool error."""
-    assert result.is_error
-    return (result.meta or {})["pallas/error"]
+    return await platform.gateway("bench")
 
 
 async def until_worker_known(front: Front, platform: Platform, worker: str) -> None:
@@ -109,8 +99,7 @@ async def test_a_call_that_waits_ends_when_its_agent_fails_on_every_worker(platf
 async def test_a_call_waits_no_longer_than_queue_timeout_for_a_worker(platform: Platform) -> None:
     await platform.publish(limits=Limits(queue_timeout=0.5))
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         result = await soon(client.call_tool("wait", {"file": "x"}))
     assert error_of(result)["code"] == "agent_failed"
@@ -171,8 +160,7 @@ async def test_an_agent_with_a_broken_module_is_refused_until_it_is_repaired(pla
     module, works = platform.folder / "late.py", (platform.folder / "bench.py").read_text("utf-8")
     module.write_text(works, "utf-8")
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front, "late")
+    front = await platform.gateway("late")
 
     def known_to_fail() -> bool:
         return any(f"{platform.team}.late" in worker.failed for worker in front.gateway.calls.presences.values())

@@ -41,8 +41,7 @@ async def test_a_backlog_of_a_noisy_agent_does_not_delay_a_quiet_one(platform: P
         started = [a_service("agent_worker", platform.url, tmp_path, f"w{n}", **worker_settings) for n in range(2)]
         workers = [await stack.enter_async_context(worker) for worker in started]
         await asyncio.gather(*(worker.ready() for worker in workers))
-        front = await platform.gateway()
-        await platform.served(front, "quiet")
+        front = await platform.gateway("quiet")
         client = await stack.enter_async_context(front.client(platform.team, "quiet"))
         await _ask_all(client)
         idle = statistics.median(await _ask_all(client))

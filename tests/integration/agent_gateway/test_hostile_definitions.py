@@ -70,9 +70,7 @@ async def answers(front: Front, platform: Platform) -> None:
 async def front(platform: Platform) -> Front:
     """A gateway that binds dedicated ports, with an agent of a worker."""
     await platform.worker()
-    front = await platform.gateway(agent_ports="true")
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", agent_ports="true")
 
 
 async def test_no_definition_of_one_team_stops_the_agents_of_another(
@@ -193,8 +191,7 @@ async def test_one_team_gets_some_ports_and_no_reserved_one_and_the_gateway_goes
     for number, port in enumerate((reserved, *ports)):
         await write_tool(platform, f"p{number}", {}, port=port)
     settings = {"reserved_ports": f"{free_port()}, {reserved}", "max_agent_ports_per_team": "4"}
-    front = await platform.gateway(agent_ports="true", **settings)
-    await platform.served(front, "p6")
+    front = await platform.gateway("p6", agent_ports="true", **settings)
 
     def bound() -> dict[str, int]:
         held = (it.ports for it in platform.gateways.values() if it.gateway == front.process.instance)

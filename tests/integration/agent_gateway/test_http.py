@@ -1,6 +1,5 @@
 """The gateway over HTTP: what it refuses with which status, and clients that disconnect."""
 
-import asyncio
 import json
 import logging
 
@@ -8,25 +7,26 @@ import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.e2e import wire
-from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.agent_gateway.conftest import Platform, begun
 from tests.integration.real_parts import Front
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_cli.chat.conversation import Conversation
 from pallas_mcp_calls.model import CallFailed
 
 NOTHING: wire.Message = {}
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
     """A gateway with an agent whose limit for a body is small."""
     await platform.publish()
-    front = await platform.gateway(max_body_bytes="4096", public_url="http://pallas.example")
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", max_body_bytes="4096", public_url="http://pallas.example")
 
 
+@requirement("P-6.2")
 async def test_an_unknown_agent_is_404_with_an_explanation(
     front: Front, platform: Platform, http: httpx.AsyncClient
 ) -> None:
@@ -66,39 +66,15 @@ async def test_every_method_but_post_is_405(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_body_over_the_limit_is_413(
+async def test_a_body_over_the_limit_is_413_also_before_it_arrives(
     front: Front, platform: Platform, http: httpx.AsyncClient, era: str
 ) -> None:
     params = {"name": "wait", "arguments": {"file": "x" * 5000}}
-    body, headers = (
-        wire.modern("tools/call", params) if era == "modern" else wire.legacy("tools/call", params, "session")
-    )
-    answer = await http.post(front.url(platform.team, "bench"), json=body, headers=headers)
-    assert answer.status_code == 413
-
-
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_body_declared_too_large_is_refused_before_it_arrives(
-    front: Front, platform: Platform, era: str
-) -> None:
-    _, headers = (
-        wire.modern("tools/list", NOTHING) if era == "modern" else wire.legacy("tools/list", NOTHING, "session")
-    )
-    host, port = front.base.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    head = (
-        f"POST /teams/{platform.team}/mcp/bench HTTP/1.1",
-        f"host: {host}:{port}",
-        "content-type: application/json",
-        *(f"{name}: {value}" for name, value in headers.items()),
-        "content-length: 4097",
-        "",
-        "",
-    )
-    writer.write("\r\n".join(head).encode())
-    assert b" 413 " in await soon(reader.readline())
-    writer.close()
-    await writer.wait_closed()
+    body, headers = wire.modern("tools/call", params) if era == "modern" else wire.legacy("tools/call", params, "s")
+    assert (await http.post(front.url(platform.team, "bench"), json=body, headers=headers)).status_code == 413
+    lines = (f"{name}: {value}" for name, value in {**headers, **JSON, "content-length": "4097"}.items())
+    async with begun(front, f"POST /teams/{platform.team}/mcp/bench", *lines) as (reader, _):
+        assert b" 413 " in await soon(reader.readline())
 
 
 @pytest.mark.parametrize(
@@ -136,8 +112,7 @@ async def test_media_types_have_no_case_and_accept_may_have_several_lines(
 
 async def test_every_host_is_served_if_the_setting_allows_it(platform: Platform, http: httpx.AsyncClient) -> None:
     await platform.publish()
-    open_front = await platform.gateway(allowed_hosts="*")
-    await platform.served(open_front)
+    open_front = await platform.gateway("bench", allowed_hosts="*")
     body, headers = wire.modern("tools/list", NOTHING)
     strange = {**headers, "host": "any.example", "origin": "http://any.example"}
     assert (await http.post(open_front.url(platform.team, "bench"), json=body, headers=strange)).status_code == 200
@@ -151,24 +126,12 @@ async def test_a_client_that_disconnects_inside_its_body_is_counted_and_causes_n
     front: Front, platform: Platform, caplog: pytest.LogCaptureFixture, version: str, method: str
 ) -> None:
     caplog.set_level(logging.WARNING)
-    host, port = front.base.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
-    head = (
-        f"POST /teams/{platform.team}/mcp/bench HTTP/1.1",
-        f"host: {host}:{port}",
-        "content-type: application/json",
-        "accept: application/json, text/event-stream",
-        f"mcp-protocol-version: {version}",
-        f"mcp-method: {method}",
-        "content-length: 1000",
-        "",
-        '{"jsonrpc": "2.0",',
-    )
-    writer.write("\r\n".join(head).encode())
-    await writer.drain()
-    await asyncio.sleep(0)
-    writer.transport.abort()
-    await eventually(lambda: front.counted("pallas_clients_gone_total") == 1)
+    headers = {**wire.ACCEPT, **JSON, "mcp-protocol-version": version, "mcp-method": method, "content-length": "1000"}
+    lines = (f"{name}: {value}" for name, value in headers.items())
+    path = f"POST /teams/{platform.team}/mcp/bench"
+    async with begun(front, path, *lines, content=b'{"jsonrpc": "2.0",') as (_, writer):
+        writer.transport.abort()
+        await eventually(lambda: front.counted("pallas_clients_gone_total") == 1)
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
@@ -182,29 +145,16 @@ async def test_probes_and_metrics_are_served_beside_the_agents(front: Front, htt
 async def test_a_web_socket_upgrade_is_refused_as_any_get(
     front: Front, platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host, port = front.base.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    head = (
-        f"GET /teams/{platform.team}/mcp/bench HTTP/1.1",
-        f"host: {host}:{port}",
-        "connection: upgrade",
-        "upgrade: websocket",
-        "sec-websocket-version: 13",
-        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
-        "",
-        "",
-    )
-    writer.write("\r\n".join(head).encode())
-    assert b" 405 " in await soon(reader.readline())
-    writer.close()
-    await writer.wait_closed()
+    upgrade = ("connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13")
+    path, key = f"GET /teams/{platform.team}/mcp/bench", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="
+    async with begun(front, path, *upgrade, key) as (reader, _):
+        assert b" 405 " in await soon(reader.readline())
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
 async def test_an_error_raised_by_a_prompt_function_reaches_the_caller(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         assert (await client.get_prompt("greeting", {"name": "Ada"})).messages
         with pytest.raises(MCPError, match="needs the argument 'name'") as refused:

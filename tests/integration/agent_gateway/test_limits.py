@@ -43,7 +43,6 @@ class Callers:
         self.calls: list[asyncio.Task[Result]] = []
 
     async def call(self, caller: str, tool: str = "wait", agent: str = "bench", **arguments: str) -> Result:
-        """Call a tool and return its result."""
         body, headers = wire.modern("tools/call", {"name": tool, "arguments": arguments})
         request = (body, {**headers, "x-forwarded-for": caller})
         *_, last = await wire.answers(self.http, self.front.url(self.platform.team, agent), request)
@@ -86,8 +85,7 @@ async def callers_of(platform: Platform, http: httpx.AsyncClient, **limits: Any)
     """Callers of an agent that no worker hosts."""
     await platform.publish(limits=Limits(**limits))
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
-    front = await platform.gateway(trusted_proxies=PROXY)
-    await platform.served(front)
+    front = await platform.gateway("bench", trusted_proxies=PROXY)
     return Callers(platform, http, front)
 
 

@@ -27,9 +27,7 @@ async def calls() -> AsyncGenerator[AgentCalls]:
 async def front(platform: Platform) -> Front:
     """A gateway with a worker."""
     await platform.worker()
-    front = await platform.gateway(log_key=KEY, request_state_key=KEY)
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", log_key=KEY, request_state_key=KEY)
 
 
 def target_at(front: Front, platform: Platform) -> Target:

@@ -10,8 +10,7 @@ from tests.waiting import eventually, soon
 @pytest.mark.usefixtures("queued_late")
 async def test_only_events_sent_to_callers_are_counted(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     messages: list[str | None] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -28,8 +27,7 @@ async def test_only_events_sent_to_callers_are_counted(platform: Platform) -> No
 
 async def test_a_turn_is_counted_only_by_the_process_that_writes_its_outcome(platform: Platform) -> None:
     await platform.worker()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         await soon(client.call_tool("say", {}))
     await eventually(lambda: platform.counted("pallas_turns_total", outcome="completed") == 1)
@@ -39,8 +37,7 @@ async def test_a_turn_is_counted_only_by_the_process_that_writes_its_outcome(pla
 async def test_a_retired_agent_leaves_no_series(platform: Platform, http: httpx.AsyncClient) -> None:
     await platform.publish()
     await platform.publish("other")
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     await platform.served(front, "other")
     mine = f'team="{platform.team}"'
     shown = (await http.get(f"{front.base}/metrics")).text

@@ -28,8 +28,7 @@ async def test_a_caller_gets_the_queue_position_of_its_turn(
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     for _ in range(2):
         await submit(platform.bus, turn_requested(platform.team, "bench"))
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     messages = Collected[str | None]()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:

@@ -22,8 +22,7 @@ CALLER = Principal(id="127.0.0.1")
 
 async def test_invalid_arguments_are_a_tool_error_and_make_no_turn(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         result = await client.call_tool("wait", {"file": 7})
         assert error_of(result) == {"code": "invalid_arguments", "retryable": False}
@@ -37,8 +36,7 @@ async def test_invalid_arguments_are_a_tool_error_and_make_no_turn(platform: Pla
 
 async def test_an_unknown_tool_is_a_protocol_error(platform: Platform) -> None:
     await platform.publish()
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     async with front.client(platform.team, "bench") as client:
         with pytest.raises(MCPError, match="Unknown tool: 'nope'"):
             await client.call_tool("nope", {})
@@ -46,8 +44,7 @@ async def test_an_unknown_tool_is_a_protocol_error(platform: Platform) -> None:
 
 async def test_a_full_queue_is_a_busy_error_with_a_retry_time(alone: Platform) -> None:
     await alone.publish()
-    front = await alone.gateway()
-    await alone.served(front)
+    front = await alone.gateway("bench")
     info = await alone.bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
     await alone.bus.api(f"STREAM.UPDATE.{TURN_QUEUE.name}", info["config"] | {"max_msgs": 1})
     await submit(alone.bus, turn_requested(alone.team, "bench").model_copy(update={"principal": CALLER}))
@@ -61,8 +58,7 @@ async def test_without_the_broker_a_call_is_refused_as_busy_in_bounded_time_and_
     alone: Platform, nats_server: NatsServer
 ) -> None:
     await alone.worker()
-    front = await alone.gateway()
-    await alone.served(front)
+    front = await alone.gateway("bench")
     async with front.client(alone.team, "bench") as modern, front.client(alone.team, "bench", "legacy") as legacy:
         for client in (modern, legacy):
             assert not (await client.call_tool("say", {"text": "before"})).is_error
@@ -83,8 +79,7 @@ async def test_without_the_broker_a_call_is_refused_as_busy_in_bounded_time_and_
 
 async def test_turns_that_are_claimed_make_room_at_once(platform: Platform) -> None:
     await platform.worker(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_queued: 1\n"))
-    front = await platform.gateway()
-    await platform.served(front)
+    front = await platform.gateway("bench")
     definition = front.gateway.http.endpoints.find(platform.team, "bench")
     assert isinstance(definition, Endpoint)
     assert definition.agent.definition.limits.max_queued == 1

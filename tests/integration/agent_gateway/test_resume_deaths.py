@@ -138,8 +138,7 @@ async def test_the_official_client_resumes_its_stream_at_another_replica(platfor
 async def test_a_new_client_resumes_with_the_token_of_the_old_one(platform: Platform, front: Front) -> None:
     await platform.worker()
     await platform.served(front)
-    other = await platform.gateway(log_key=KEY)
-    await platform.served(other)
+    other = await platform.gateway("bench", log_key=KEY)
     tokens, logs, file = Collected[str](), Collected[str](), platform.file()
 
     async def keep(token: str) -> None:

@@ -13,8 +13,7 @@ from tests.waiting import soon
 async def front(platform: Platform) -> Front:
     """A gateway with a worker."""
     await platform.worker()
-    front = await platform.gateway(log_key=KEY)
-    await platform.served(front)
+    front = await platform.gateway("bench", log_key=KEY)
     await platform.served(front, "sure")
     return front
 
@@ -45,8 +44,7 @@ async def test_an_event_id_is_refused_from_another_caller_at_another_endpoint_or
     url = front.url(platform.team, "bench")
     stranger = httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(local_address="127.0.0.2"))
     swapped = event_id[:-1] + ("A" if event_id[-1] != "A" else "B")
-    other_key = await platform.gateway(log_key=KEY[::-1])
-    await platform.served(other_key)
+    other_key = await platform.gateway("bench", log_key=KEY[::-1])
     async with stranger:
         refused = [
             await refusal(stranger, url, event_id),

@@ -24,8 +24,7 @@ MOST = 20_000
 async def front(platform: Platform) -> Front:
     """A gateway with a worker that has a function agent and an agent with a model."""
     await platform.worker(lambda text: text + LLM)
-    front = await platform.gateway(max_body_bytes=str(MOST))
-    await platform.served(front)
+    front = await platform.gateway("bench", max_body_bytes=str(MOST))
     await platform.served(front, "harper")
     return front
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import httpx
@@ -11,15 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
 from jwt.algorithms import OKPAlgorithm
-from tests.conftest import Connecting
-from tests.integration.agent_gateway.bearers import TEAM, TEAMS, TOKENS, TURNS, Bearers, authorization, resolving
+from tests.integration.agent_gateway.bearers import TEAM, TEAMS, TOKENS, TURNS, Bearers, authorization
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.rpc import Message, Rpc, execute
 from tests.requirements import requirement
 from tests.waiting import soon
 
 from pallas_contracts.agents import Allow
-from pallas_contracts.catalog import RESOLVER
 from pallas_contracts.turns import Claimed
 
 KEY = Ed25519PrivateKey.generate()
@@ -27,18 +24,10 @@ SIGNERS = json.dumps({"keys": [{"kid": "orchestrator", **OKPAlgorithm.to_jwk(KEY
 
 
 @pytest.fixture
-async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
-    """A stand-in for the resolver."""
-    async with resolving(await bus(RESOLVER)) as bearers:
-        yield bearers
-
-
-@pytest.fixture
 async def rpc(platform: Platform, bearers: Bearers, http: httpx.AsyncClient) -> Rpc:
     """`/rpc` of a gateway that wants to know its callers, with a worker."""
     await platform.worker()
-    front = await platform.gateway(gateway_auth="required", signers=SIGNERS)
-    await platform.served(front)
+    front = await platform.gateway("bench", gateway_auth="required", signers=SIGNERS)
     return Rpc(http, front, platform.team)
 
 
@@ -57,8 +46,7 @@ async def test_a_call_without_a_known_bearer_is_refused(rpc: Rpc) -> None:
 
 async def test_a_call_with_a_bearer_is_its_owners(rpc: Rpc, platform: Platform) -> None:
     assert "result" in await rpc.answer(execute("bench", "say"), **authorization(TEAMS))
-    claim = (await platform.claim(Claimed)).claim
-    assert isinstance(claim, Claimed)
+    claim = await platform.claimed()
     assert claim.principal == TEAM
 
 
@@ -116,7 +104,6 @@ async def test_bearers_that_cannot_be_checked_now_are_503(platform: Platform, ht
 
 
 def signed(rpc: Rpc, message: Message | list[Message], **headers: str) -> httpx.Request:
-    """A signed request."""
     body = json.dumps(message).encode()
     named = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
     request = httpx.Request("POST", rpc.url, content=body, headers=named)
@@ -131,8 +118,7 @@ def signed(rpc: Rpc, message: Message | list[Message], **headers: str) -> httpx.
 async def test_a_signature_stands_in_for_a_bearer(rpc: Rpc, platform: Platform) -> None:
     answer = (await soon(rpc.http.send(signed(rpc, execute("bench", "say"))))).json()
     assert answer["result"] == "nothing (attempt 1)"
-    claim = (await platform.claim(Claimed)).claim
-    assert isinstance(claim, Claimed)
+    claim = await platform.claimed()
     assert claim.principal is not None
     assert (claim.principal.type, claim.principal.id) == ("token", "key:orchestrator")
 
@@ -170,11 +156,9 @@ async def test_a_signature_that_does_not_hold_is_401_and_counted(rpc: Rpc) -> No
 async def test_signatures_are_ignored_like_bearers_where_callers_are_not_identified(
     rpc: Rpc, platform: Platform
 ) -> None:
-    front = await platform.gateway(signers=SIGNERS)
-    await platform.served(front)
+    front = await platform.gateway("bench", signers=SIGNERS)
     here = replace(rpc, front=front)
     assert "result" in (await soon(rpc.http.send(signed(here, execute("bench", "say"), signature="x")))).json()
-    claim = (await platform.claim(Claimed)).claim
-    assert isinstance(claim, Claimed)
+    claim = await platform.claimed()
     assert claim.principal is not None
     assert claim.principal.type == "peer"

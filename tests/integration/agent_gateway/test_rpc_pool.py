@@ -35,7 +35,6 @@ class Pool:
     refusal: PallasError | None = None
 
     async def __call__(self, question: PoolRequest) -> PoolAnswer:
-        """Answer."""
         self.asked.append(question)
         if self.refusal is not None:
             raise self.refusal

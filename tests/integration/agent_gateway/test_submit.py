@@ -3,18 +3,16 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, override
 
 import httpx
 import pytest
 from tests.builders import turn_requested
-from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.embedded import NatsServer
-from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.bus.turns import lifetimes
 from tests.integration.real_parts import Front
 from tests.waiting import PATIENCE, Collected, eventually, soon, within
@@ -37,20 +35,10 @@ REFUSED_WITHIN = 4.0
 
 
 @pytest.fixture
-async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
-    """A platform on a broker of the test's own."""
-    connection = await bus("agent-gateway", url=nats_server.url)
-    async for made in make_platform(connection, nats_server.url, team, tmp_path):
-        yield made
-
-
-@pytest.fixture
 async def front(alone: Platform) -> Front:
     """A gateway with a worker."""
     await alone.worker()
-    front = await alone.gateway()
-    await alone.served(front)
-    return front
+    return await alone.gateway("bench")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult, RequestParamsMeta
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.streams import KEY, Received
-from tests.integration.real_parts import Front, a_lab, a_worker
+from tests.integration.real_parts import Front
 from tests.requirements import requirement
 from tests.waiting import Collected, soon
 
@@ -40,9 +40,7 @@ def text_of(messages: list[str]) -> str:
 async def front(platform: Platform) -> Front:
     """A gateway with a worker, to which the broker sends its own turns only."""
     await platform.worker()
-    front = await platform.gateway(log_key=KEY, live_turns="own")
-    await platform.served(front)
-    return front
+    return await platform.gateway("bench", log_key=KEY, live_turns="own")
 
 
 async def recite(
@@ -90,15 +88,6 @@ async def test_nobody_else_gets_text(platform: Platform, front: Front, era: Era,
 
 
 @ERAS
-async def test_without_a_progress_token_there_is_no_text(platform: Platform, front: Front, era: Era) -> None:
-    file, messages = platform.file(), Collected[str]()
-    file.touch()
-    async with front.client(platform.team, "bench", era) as client:
-        result = await recite(client, file, messages, ASK, progress=False)
-    assert (result.is_error, messages.items) == (False, [])
-
-
-@ERAS
 async def test_the_capabilities_say_what_a_call_may_ask_for(platform: Platform, front: Front, era: Era) -> None:
     async with front.client(platform.team, "bench", era) as client:
         assert client.server_capabilities.experimental == {
@@ -106,26 +95,6 @@ async def test_the_capabilities_say_what_a_call_may_ask_for(platform: Platform, 
             "pallas/cancel": {},
             "pallas/text-deltas": {},
         }
-
-
-@ERAS
-async def test_a_new_attempt_says_that_text_starts_anew(platform: Platform, era: Era) -> None:
-    folder = a_lab(platform.folder, platform.team)
-    front, file, messages = await platform.gateway(), platform.file(), Collected[str]()
-    async with a_worker(platform.url, folder):
-        await platform.served(front)
-        client = await platform.stack.enter_async_context(front.client(platform.team, "bench", era))
-        calling = asyncio.create_task(recite(client, file, messages, ASK))
-        await messages.until(lambda seen: "waiting in attempt 1" in seen)
-        await platform.worker()
-    await messages.until(lambda seen: "waiting in attempt 2" in seen)
-    file.touch()
-    await calling
-    place = messages.items.index("text restarted")
-    assert messages.items[place - 1] == "bench attempt 2: taken up again"
-    after = text_of(messages.items[place:])
-    assert after
-    assert after == written(2)[: len(after)]
 
 
 @asynccontextmanager
@@ -145,8 +114,7 @@ def messages_of(received: Received) -> list[str]:
 async def test_a_broken_stream_is_resumed_with_the_rest_of_the_text(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
-    other = await platform.gateway(log_key=KEY)
-    await platform.served(other)
+    other = await platform.gateway("bench", log_key=KEY)
     received, file = Received(), platform.file()
     async with reciting(http, front.url(platform.team, "bench"), file) as stream:
         async for event in stream.events():

@@ -119,33 +119,3 @@ async def test_a_callers_stream_goes_on_when_its_worker_is_killed(platform: Plat
             assert "bench/write had started" in await caller.text()
             assert caller.messages == [f"bench/{written}", WORKS[1]], "it was not taken up again"
             assert caller.effects == ["1"]
-
-
-async def test_a_turn_that_keeps_losing_its_worker_fails_and_its_caller_sees_each_attempt(
-    platform: Platform, tmp_path: Path
-) -> None:
-    folder = a_lab(
-        platform.folder,
-        platform.team,
-        lambda text: text.replace("title: Bench\n", "title: Bench\n    max_attempts: 2\n"),
-    )
-    async with AsyncExitStack() as stack:
-        one, two = [
-            await stack.enter_async_context(a_service("agent_worker", platform.url, tmp_path, name, teams=str(folder)))
-            for name in ("one", "two")
-        ]
-        await asyncio.gather(one.ready(), two.ready())
-        front = await platform.gateway()
-        await platform.served(front)
-        caller = await call(stack, platform, front, "auto", "bench", "late_effect")
-        await caller.until_line(WORKS[1])
-        first, second = (one, two) if (await platform.worker_of(1)) == "one" else (two, one)
-        await kill(first)
-        await caller.until_line(WORKS[2])
-        await platform.worker()
-        await kill(second)
-        error = error_of(await caller.result())
-        assert (error["code"], error["retryable"]) == ("worker_lost", True)
-        assert "The worker was lost 2 times." in await caller.text()
-        assert caller.messages == [WORKS[1], "bench attempt 2: taken up again", WORKS[2]]
-        assert caller.effects == []

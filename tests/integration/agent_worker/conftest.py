@@ -4,8 +4,11 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+from tests.conftest import Connecting
+from tests.integration.agent_worker.lab import Lab, lab_of
 from tests.runtimes import DemoServer, a_team
 
+from pallas_contracts.catalog import GATEWAY
 from pallas_hosting.folders import HostedTeam
 
 AGENTS = """
@@ -36,26 +39,31 @@ def demo_server(module_server: DemoServer) -> DemoServer:
     return module_server
 
 
+def a_server(folder: Path, program: str) -> Generator[DemoServer]:
+    """Run a server of this folder."""
+    server = DemoServer(folder / "server.log", str(Path(__file__).with_name(program)))
+    server.start()
+    yield server
+    server.kill()
+
+
 @pytest.fixture
 def legacy_server(tmp_path: Path) -> Generator[DemoServer]:
     """A running server that supports the handshake revisions only."""
-    server = DemoServer(tmp_path / "legacy.log", str(Path(__file__).with_name("legacy_server.py")))
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
+    yield from a_server(tmp_path, "legacy_server.py")
 
 
 @pytest.fixture
 def growing_server(tmp_path: Path) -> Generator[DemoServer]:
     """A running server whose list of tools can change."""
-    server = DemoServer(tmp_path / "growing.log", str(Path(__file__).with_name("growing_server.py")))
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
+    yield from a_server(tmp_path, "growing_server.py")
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab without a worker yet. No gateway would notice a silent worker: only the broker's timeout applies."""
+    async with lab_of(await bus(GATEWAY), team, tmp_path) as lab:
+        yield lab
 
 
 @pytest.fixture

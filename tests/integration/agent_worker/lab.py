@@ -1,23 +1,24 @@
 """A lab for turns: the log as the gateway reads it, workers of the test, and a worker that can be lost on purpose."""
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.builders import turn_requested
-from tests.integration.real_parts import a_lab, a_process, a_worker, measured
+from tests.integration.real_parts import OWNED, a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
 from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
 from pallas_runtime.process import Process
 from pallas_turns.claims import TurnRef, claim
 from pallas_turns.executor import Executor
 from pallas_turns.feed import FeedItem, TurnFeed
-from pallas_turns.feeds import TurnFeeds
+from pallas_turns.feeds import TurnFeeds, follow_turns
 from pallas_turns.pull import TurnPuller
 from pallas_turns.queue import Delivery, ensure_consumer, submit
 from pallas_turns.write import TurnWriter
@@ -70,7 +71,6 @@ class Lab:
         return self.bus.client.connected_url.geturl()
 
     def file(self) -> Path:
-        """A file for `wait` to wait for."""
         self._files.append(self.folder.parent / f"go{len(self._files)}")
         return self._files[-1]
 
@@ -160,10 +160,18 @@ class Followed:
 
     @property
     def attempts(self) -> list[int]:
-        """The attempts that were made."""
         return [message.attempt for message in self.messages if isinstance(message, Claimed)]
 
 
 async def stopped(file: Path) -> None:
     """Wait until `wait` has been cancelled."""
     await eventually(lambda: file.with_suffix(".stopped").exists())
+
+
+@asynccontextmanager
+async def lab_of(gateway: Bus, team: str, folder: Path) -> AsyncGenerator[Lab]:
+    """A lab without a worker yet, whose broker has what gateways declare. The team's folder is in `folder`."""
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        await gateway.client.flush()
+        yield Lab(gateway, feeds, team, folder / "team", stack)

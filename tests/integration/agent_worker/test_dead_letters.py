@@ -1,22 +1,17 @@
 """A message that no worker can handle is kept with the reason, and its caller gets an error."""
 
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.bus.turns import TOOL
 from tests.integration.real_parts import until
 
 from pallas_bus import kv
 from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
@@ -25,21 +20,10 @@ from pallas_turns import decode as decode_turn
 from pallas_turns.attempts import Claimant, Verdict, claim_to_end
 from pallas_turns.claims import request_cancel, stored_outcome
 from pallas_turns.dead_letters import read_letter, read_letters
-from pallas_turns.feeds import follow_turns
 from pallas_turns.queue import Delivery, queue_state
 from pallas_turns.runtime import Failed
 
 BODY = b'{"team": "studio", "arguments": "a secret"}'
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        await gateway.client.flush()
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 async def put(lab: Lab, body: bytes, turn_id: str | None = None) -> str:

@@ -1,23 +1,14 @@
 """Steps of functions at real workers and a real downstream server: what was answered is not done again."""
 
-import asyncio
 import json
-import logging
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.integration.processes import a_service
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of
-from tests.waiting import eventually, soon
 
-from pallas_bus.streams import declare
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed, Continued, ModelCalled, ToolFailed, ToolProgress, ToolStarted
-from pallas_turns.feeds import follow_turns
 from pallas_turns.queue import nak
 
 AGENTS = """
@@ -79,18 +70,12 @@ async def tools(ctx: CallContext, arguments: JsonObject) -> str:
 
 
 @pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path, demo_server: DemoServer) -> AsyncGenerator[Lab]:
-    """A lab with an agent that uses the demo server and another agent, without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        lab = Lab(gateway, feeds, team, tmp_path / "team", stack)
-        lab.describe(lambda text: text + AGENTS)
-        (lab.folder / "errand.py").write_text(ERRAND)
-        (lab.folder / "fastagent.config.yaml").write_text(
-            f"mcp: {{servers: {{toolbox: {{url: {demo_server.url}}}}}}}\n"
-        )
-        yield lab
+def lab(lab: Lab, demo_server: DemoServer) -> Lab:
+    """The same, with an agent that uses the demo server and another agent."""
+    lab.describe(lambda text: text + AGENTS)
+    (lab.folder / "errand.py").write_text(ERRAND)
+    (lab.folder / "fastagent.config.yaml").write_text(f"mcp: {{servers: {{toolbox: {{url: {demo_server.url}}}}}}}\n")
+    return lab
 
 
 async def test_no_step_of_a_function_is_made_twice_when_its_worker_is_killed(
@@ -115,28 +100,6 @@ async def test_no_step_of_a_function_is_made_twice_when_its_worker_is_killed(
     assert file.with_suffix(".notes").read_text() == "charged in attempt 1\nsent in attempt 2\n"
     assert demo_server.logged("long_task started") == 1
     assert len([message for message in turn.messages if isinstance(message, ModelCalled)]) == 2
-
-
-async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(
-    lab: Lab, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "pallas_turns")
-    file, first = lab.file(), await lab.worker()
-    turn = await lab.ask("run", "errand", file=file)
-    await turn.until_waiting()
-    await turn.until(ToolStarted)
-    draining = asyncio.create_task(first.drain())
-    second = await lab.worker()
-    await eventually(lambda: first.running.draining)
-    file.touch()
-    await soon(draining)
-    assert (await turn.claimed(2)).worker == second.decoding.turns.worker
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
-    assert file.with_suffix(".notes").read_text() == "charged in attempt 1\nsent in attempt 2\n"
-    assert demo_server.logged("long_task started") == 1
-    levels = {line.levelname for line in caplog.records if line.message in ("handed back", "a further attempt started")}
-    assert levels == {"INFO"}, "nothing was lost, so nobody is warned"
 
 
 async def test_a_function_gets_the_result_of_a_tool_as_mcp_has_it(tmp_path: Path, demo_server: DemoServer) -> None:

@@ -13,6 +13,7 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab
 from tests.integration.real_parts import OWNED, a_lab, a_worker
+from tests.requirements import requirement
 from tests.waiting import Collected, eventually
 
 from agent_worker.teams import SharedRuntime
@@ -201,6 +202,7 @@ async def test_a_worker_reports_what_its_agents_lack_as_long_as_they_lack_it(
     await eventually(lambda: reported() == {})
 
 
+@requirement("P-3.16")
 async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_others_work(lab: Hosting) -> None:
     lab.describe(lambda text: text + "  bad:\n    kind: function\n    module: bad.py\n")
     (lab.folder / "bad.py").write_text("raise RuntimeError('a secret')\n", "utf-8")

@@ -1,27 +1,9 @@
 """The metrics of workers: each turn counts once, whichever worker ends it, and attempts count when they begin."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
-from pathlib import Path
-
-import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import eventually
 
-from pallas_bus.streams import declare
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_turns.claims import request_cancel
-from pallas_turns.feeds import follow_turns
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 def outcomes(lab: Lab) -> dict[str, float]:

@@ -2,22 +2,17 @@
 
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
 
 from pallas_bus import kv
 from pallas_bus.reads import read
-from pallas_bus.streams import declare
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKERS
+from pallas_contracts.catalog import TURN_LOG, WORKERS
 from pallas_contracts.turns import Claimed, Progress, TurnOutcome
-from pallas_turns.feeds import follow_turns
 from pallas_turns.queue import ensure_consumer
 
 REDELIVERED_WITHIN = 45.0
@@ -25,15 +20,6 @@ REDELIVERED_WITHIN = 45.0
 
 WORKS = {1: "waiting in attempt 1", 2: "waiting in attempt 2"}
 """The progress message of a tool that begins to wait, by attempt."""
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a gateway that would notice a silent worker, so that only the broker's timeout applies."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 async def shorten_ack_wait(lab: Lab) -> None:

@@ -4,12 +4,7 @@
 """
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,35 +12,24 @@ import pytest
 from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.agent_worker.lab import Lab, stopped
+from tests.integration.agent_worker.lab import Lab, lab_of
 from tests.integration.processes import a_service
-from tests.integration.real_parts import OWNED, a_worker, until
-from tests.waiting import Collected, eventually, soon
+from tests.integration.real_parts import until
+from tests.waiting import Collected, soon
 
 from pallas_bus import kv
 from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
 from pallas_turns import attempts as claim_turn
-from pallas_turns.claims import TurnRef, claim, claim_state, request_cancel, stored_outcome
-from pallas_turns.feeds import follow_turns
+from pallas_turns.claims import TurnRef, claim, request_cancel
 from pallas_turns.queue import consumer_name, queue_state, submit
 from pallas_turns.settle import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
-
-
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *OWNED)
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
 async def until_queue_empty(bus: Bus, team: str, agent: str = "bench") -> None:
@@ -162,21 +146,6 @@ async def test_a_cancelled_turn_stays_cancelled_when_redelivered(lab: Lab) -> No
     assert turn.attempts == [1]
 
 
-async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue(lab: Lab) -> None:
-    worker = await lab.worker()
-    turn = await lab.ask("say")
-    first = await turn.outcome()
-    await until_queue_empty(lab.bus, lab.team)
-    # Sent without a message id, like a second delivery whose ack was lost.
-    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
-    subject = TURN_REQUESTED.template.subject(**ids)
-    await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    await until_queue_empty(lab.bus, lab.team)
-    assert await stored_outcome(lab.bus, turn.ref) == first
-    assert isinstance((await claim_state(lab.bus, turn.ref)).claim, Claimed)
-    assert worker.slots.busy == 0
-
-
 async def test_a_cancel_right_after_the_claim_stops_the_turn_before_it_is_executed(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,29 +176,6 @@ async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
         await lost.writer.tool_starting(EFFECT)
 
 
-async def test_a_superseded_attempt_stops_and_its_events_are_ignored(lab: Lab) -> None:
-    first, second = await lab.worker(), await lab.worker()
-    file = lab.file()
-    turn = await lab.ask("wait", file=file)
-    claimed = await turn.claimed(1)
-    await turn.until_waiting()
-    ids = {"team": lab.team, "agent": "bench", "caller": "somebody", "turn": turn.request.turn_id}
-    subject = TURN_REQUESTED.template.subject(**ids)
-    # As if the broker's timeout for the first worker had passed: the turn is delivered again.
-    loser = first if first.decoding.turns.worker == claimed.worker else second
-    winner = second if loser is first else first
-    assert loser.puller is not None
-    await loser.puller.stop()
-    await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    assert (await turn.claimed(2)).worker == winner.decoding.turns.worker
-    await stopped(file)
-    await turn.until_waiting(attempt=2)
-    file.touch()
-    outcome = await turn.outcome()
-    assert (outcome.attempt, turn.text) == (2, "waited in attempt 2")
-    await eventually(lambda: not loser.slots.busy)
-
-
 async def test_a_draining_worker_finishes_its_turns_and_takes_no_new_ones(lab: Lab) -> None:
     worker = await lab.worker()
     file = lab.file()
@@ -244,20 +190,6 @@ async def test_a_draining_worker_finishes_its_turns_and_takes_no_new_ones(lab: L
     assert (await queue_state(lab.bus, lab.team, "bench")).waiting == 1
     await lab.worker()
     assert (await later.outcome()).status == "completed"
-
-
-async def test_turns_still_running_after_a_drain_go_to_another_worker_at_once(lab: Lab) -> None:
-    file = lab.file()
-    lab.describe()
-    async with a_worker(lab.bus_url, lab.folder) as going:
-        turn = await lab.ask("wait", file=file)
-        await turn.until_waiting()
-        staying = await lab.worker()
-        assert going.decoding.turns.worker != staying.decoding.turns.worker
-    assert (await turn.claimed(2, within=3.0)).worker == staying.decoding.turns.worker
-    await stopped(file)
-    file.touch()
-    assert (await turn.outcome()).attempt == 2
 
 
 async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation(
@@ -283,10 +215,7 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation
 async def test_a_running_turn_survives_a_restart_of_the_broker(
     nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path
 ) -> None:
-    gateway = await bus(GATEWAY, url=nats_server.url)
-    await declare(gateway, *OWNED)
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        lab = Lab(gateway, feeds, team, tmp_path / "team", stack)
+    async with lab_of(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
         await lab.worker()
         file = lab.file()
         turn = await lab.ask("wait", file=file)
@@ -296,25 +225,6 @@ async def test_a_running_turn_survives_a_restart_of_the_broker(
         outcome = await turn.outcome(within=20.0)
         assert (outcome.status, outcome.attempt) == ("completed", 1)
         assert turn.text == "waited in attempt 1"
-
-
-async def test_the_turn_of_a_killed_worker_is_executed_by_another(
-    lab: Lab, nats_url: str, tmp_path: Path, soon_redelivered: None
-) -> None:
-    file = lab.file()
-    environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
-    doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
-    try:
-        turn = await lab.ask("wait", file=file)
-        await turn.until_waiting(within=30.0)
-        await lab.worker()
-    finally:
-        doomed.kill()
-        await doomed.wait()
-    await turn.claimed(2, within=25.0)
-    file.touch()
-    outcome = await turn.outcome()
-    assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
 async def test_a_turn_whose_worker_may_still_run_is_redelivered_every_second(lab: Lab) -> None:

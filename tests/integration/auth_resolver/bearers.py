@@ -28,7 +28,6 @@ def encoded(raw: bytes) -> str:
 
 
 def without(claims: Claims, *names: str) -> Claims:
-    """Claims without some."""
     return {name: value for name, value in claims.items() if name not in names}
 
 
@@ -56,7 +55,6 @@ class Key:
         return KeyRecord(kid=self.kid, algorithm=algorithm, secret=sealed, purposes=self.purposes, retired=self.retired)
 
     def signature(self, text: str) -> bytes:
-        """The signature of a text."""
         if self.private is not None:
             return self.private.sign(text.encode())
         return hmac.digest(self.secret, text.encode(), hashlib.sha256)

@@ -76,7 +76,6 @@ class Agent:
         return answer["result"]
 
     async def answer(self, call: Message, **result: Any) -> None:
-        """Answer a call."""
         version = {"jsonrpc": "2.0"} if self.strict else {}
         number = {"id": call["id"]} if self.numbered else {}
         await self.say({**version, **number, "result": result, "meta": {"status": "success", "execution_time_ms": 1}})
@@ -195,5 +194,4 @@ async def entry_of(pool: Bus, agent: str) -> DataAgent | None:
 
 
 async def both[A, B](first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
-    """Wait for both."""
     return await asyncio.gather(first, second)

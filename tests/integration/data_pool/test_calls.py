@@ -73,8 +73,7 @@ async def test_an_agent_of_the_dialect_without_ids_is_called_one_call_at_a_time(
 
 
 async def test_calls_of_a_numbered_agent_are_under_way_at_once_and_may_end_in_any_order(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     turns = [await lab.call(number=number) for number in range(20)]
     calls = [await agent.hear() for _ in turns]
     for call in reversed(calls):
@@ -85,8 +84,9 @@ async def test_calls_of_a_numbered_agent_are_under_way_at_once_and_may_end_in_an
 
 
 async def test_an_answer_that_is_no_object_is_wrapped(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent, schema={"double": {"input": {"number": "int"}, "output": "list[int]"}})
+    agent = await lab.registered(
+        await lab.pool(), schema={"double": {"input": {"number": "int"}, "output": "list[int]"}}
+    )
     turn = await lab.call()
     call = await agent.hear()
     await agent.say({"jsonrpc": "2.0", "id": call["id"], "result": [1, 2]})
@@ -100,8 +100,7 @@ async def test_an_answer_that_is_no_object_is_wrapped(lab: Lab) -> None:
 
 @requirement("D-6.4")
 async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     turn = await lab.call()
     call = await agent.hear()
     error = {"code": -32000, "message": "no data for AAPL", "data": {"agent_id": lab.agent}}
@@ -144,8 +143,7 @@ async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> 
     ],
 )
 async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answer: str, reason: str) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     turn = await lab.call()
     assert (await agent.hear())["id"] == 1
     await agent.say(answer)
@@ -159,9 +157,7 @@ async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answe
 
 
 async def test_answers_that_belong_to_no_call_are_counted_and_disturb_nobody(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.connect(pool)
-    await agent.register(lab.agent)
+    agent = await lab.registered(pool := await lab.pool())
     turn = await lab.call()
     call = await agent.hear()
     await agent.say({"jsonrpc": "2.0", "id": 99, "result": {"doubled": 0}})
@@ -180,9 +176,7 @@ async def test_answers_that_belong_to_no_call_are_counted_and_disturb_nobody(lab
 
 @requirement("D-4.3")
 async def test_a_call_that_takes_too_long_ends_and_the_agent_is_told(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.connect(pool)
-    await agent.register(lab.agent, constraints={"timeout": 0.3})
+    agent = await lab.registered(pool := await lab.pool(), constraints={"timeout": 0.3})
     turn = await lab.call()
     call = await agent.hear()
     assert await agent.hear() == {"jsonrpc": "2.0", "method": "agent.cancel", "params": {"id": call["id"]}}
@@ -196,8 +190,7 @@ async def test_a_call_that_takes_too_long_ends_and_the_agent_is_told(lab: Lab) -
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_agent(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     turn = await lab.call()
     call = await agent.hear()
     await request_cancel(lab.bus, turn.ref, "enough")
@@ -216,8 +209,7 @@ async def test_an_agent_without_ids_that_is_too_slow_is_disconnected(lab: Lab) -
 
 
 async def test_a_connection_that_breaks_during_a_call_leaves_its_effect_unknown(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     turn = await lab.call()
     await agent.hear()
     agent.socket.transport.abort()
@@ -227,14 +219,11 @@ async def test_a_connection_that_breaks_during_a_call_leaves_its_effect_unknown(
 
 
 async def test_an_idempotent_agent_is_called_again_when_it_is_back(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.connect(pool)
-    await agent.register(lab.agent, constraints={"idempotent": True})
+    agent = await lab.registered(pool := await lab.pool(), constraints={"idempotent": True})
     turn = await lab.call()
     await agent.hear()
     agent.socket.transport.abort()
-    agent = await lab.connect(pool)
-    await agent.register(lab.agent, constraints={"idempotent": True})
+    agent = await lab.registered(pool, constraints={"idempotent": True})
     await agent.double()
     assert (await turn.outcome()).status == "completed"
     started = [message for message in turn.messages if isinstance(message, ToolStarted)]

@@ -249,7 +249,6 @@ class HostileMcp:
     answers: int = 0
 
     async def serve(self, request: Request) -> Response:
-        """Serve a request."""
         message = await request.json()
         result: Message
         match message.get("method"):

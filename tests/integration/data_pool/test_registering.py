@@ -138,8 +138,7 @@ async def test_all_faults_of_a_registration_are_answered_with_their_fields(lab: 
 
 @requirement("D-6.1", "D-6.2")
 async def test_what_is_no_method_or_no_message_is_answered_as_json_rpc_says(lab: Lab) -> None:
-    agent = await lab.connect(await lab.pool())
-    await agent.register(lab.agent)
+    agent = await lab.registered(await lab.pool())
     assert (await agent.ask("agent.execute", {}))["error"]["code"] == -32601
     assert (await agent.ask("agent.heartbeat", {"agent_id": "Nobody!", "status": "ok"}))["error"]["code"] == -32602
     assert (await agent.ask("agent.heartbeat", {"agent_id": lab.agent, "status": 3}))["error"]["code"] == -32602
@@ -181,13 +180,11 @@ async def test_a_gateway_gets_the_errors_of_its_callers(lab: Lab) -> None:
 
 
 async def test_an_agent_that_registers_again_costs_no_write(lab: Lab, bus: Connecting) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool, heartbeat_interval=60)
+    agent = await lab.registered(pool := await lab.pool(), heartbeat_interval=60)
     stored = await kv.get_entry(await bus(POOL), DATA_AGENTS, agent=lab.agent)
     definition = await lab.definition()
     for _ in range(3):
-        agent = await lab.connect(pool)
-        await agent.register(lab.agent, heartbeat_interval=60)
+        agent = await lab.registered(pool, heartbeat_interval=60)
     assert await kv.get_entry(await bus(POOL), DATA_AGENTS, agent=lab.agent) == stored
     await agent.register(lab.agent, heartbeat_interval=61)
     assert await lab.definition() != definition
@@ -216,8 +213,7 @@ async def _is_published(lab: Lab) -> bool:
 
 @requirement("D-5.3")
 async def test_missing_heartbeats_show_and_the_next_one_is_enough(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool, heartbeat_interval=1)
+    agent = await lab.registered(pool := await lab.pool(), heartbeat_interval=1)
     trouble = await lab.trouble(pool, lambda trouble: trouble is not None)
     assert trouble is not None
     assert trouble.status == "degraded"
@@ -231,8 +227,7 @@ async def test_missing_heartbeats_show_and_the_next_one_is_enough(lab: Lab) -> N
 
 @requirement("D-3.3.1")
 async def test_what_an_agent_says_of_itself_shows_at_once(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool)
+    agent = await lab.registered(pool := await lab.pool())
     for word, status in (("overloaded", "degraded"), ("failed", "error"), ("dreaming", "degraded")):
         await agent.ask("agent.heartbeat", {"agent_id": lab.agent, "status": word})
         said = f"it says {word!r}"
@@ -286,8 +281,7 @@ async def connected_agents(replica: Replica) -> float:
 
 
 async def test_agents_that_come_and_go_are_counted(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool)
+    agent = await lab.registered(pool := await lab.pool())
     assert await connected_agents(pool) == 1
     await agent.socket.close()
 

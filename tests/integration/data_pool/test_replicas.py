@@ -39,13 +39,11 @@ async def unreachable(turn: Followed, *, retryable: bool) -> str:
 
 
 async def test_a_turn_waits_for_an_agent_that_connects_again(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool)
+    agent = await lab.registered(pool := await lab.pool())
     await agent.socket.close()
     await lab.listed(pool, there=False)
     turn = await lab.call()
-    agent = await lab.connect(pool)
-    await agent.register(lab.agent)
+    agent = await lab.registered(pool)
     await agent.double()
     assert (await turn.outcome()).status == "completed"
 
@@ -165,8 +163,7 @@ async def test_sockets_outlast_the_broker_and_everything_works_when_it_is_back(
     await declare(gateway, *OWNED)
     async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
         lab = Lab(gateway, feeds, nats_server.url, stack)
-        pool = await lab.pool()
-        agent = await lab.registered(pool)
+        agent = await lab.registered(pool := await lab.pool())
         pool.pool.executor.bus.timeout = 1.0
         nats_server.kill9()
         await eventually(lambda: not pool.pool.executor.bus.connected)
@@ -200,8 +197,7 @@ async def test_a_replica_publishes_what_a_dead_one_left_out_and_removes_what_it_
 
 
 async def test_an_agent_that_unregisters_leaves_nothing(lab: Lab) -> None:
-    pool = await lab.pool()
-    agent = await lab.registered(pool, heartbeat_interval=60)
+    agent = await lab.registered(pool := await lab.pool(), heartbeat_interval=60)
     answer = await agent.ask("server.unregister", {"agent_id": lab.agent})
     assert answer["result"] == {"agent_id": lab.agent, "unregistered": True}
     assert await lab.definition() is None

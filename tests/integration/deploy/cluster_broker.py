@@ -53,7 +53,6 @@ class Pod:
         return all([await self.succeeds(probe) for probe in _PROBES])
 
     async def monitored(self, page: str) -> Any:
-        """A page of its monitoring."""
         async with httpx.AsyncClient(trust_env=False, verify=False, timeout=2) as http:
             return (await http.get(f"http://127.0.0.1:{self.monitor}/{page}")).json()
 

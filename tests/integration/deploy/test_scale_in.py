@@ -2,21 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from tests.conftest import Connecting
 from tests.deployment.kubernetes import Object, pods, variables
-from tests.integration.agent_worker.lab import Followed, Lab
+from tests.integration.agent_worker.lab import Followed, Lab, lab_of
 from tests.integration.deploy.pod_end import end_pod
 from tests.integration.processes import Service, a_service
 
-from pallas_bus.streams import declare
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
+from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.turns import Claimed
 from pallas_runtime.settings import variable
-from pallas_turns.feeds import follow_turns
 
 OF_THE_POD = ("drain_seconds", "slots")
 """The settings of a worker that come from its manifest and not from this machine."""
@@ -25,10 +22,8 @@ OF_THE_POD = ("drain_seconds", "slots")
 @pytest.fixture
 async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
     """A lab whose broker has what gateways declare."""
-    gateway = await bus(GATEWAY)
-    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
-    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
-        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
+    async with lab_of(await bus(GATEWAY), team, tmp_path) as lab:
+        yield lab
 
 
 @pytest.fixture

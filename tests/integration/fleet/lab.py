@@ -86,11 +86,9 @@ class Lab:
 
     @property
     def any(self) -> Replica:
-        """A replica that runs."""
         return next(each for each in self.replicas if not each.ended)
 
     async def submit(self, request: TurnRequested) -> Followed:
-        """Submit a turn and follow it."""
         followed = Followed(request, self.feeds.open(TurnRef.of(request)))
         await submit(self.bus, request)
         return followed
@@ -141,6 +139,10 @@ class Lab:
         await self.call("create_agent", name=name, project="Setup", spec=spec, **more)
         await self.idle(name)
         return name
+
+    async def with_agent(self, **settings: str) -> tuple[Replica, str]:
+        """Run one more replica and make an agent. Returns the replica and the agent's name."""
+        return await self.replica(**settings), await self.create()
 
     async def idle(self, name: str) -> None:
         """Wait until an agent is idle."""

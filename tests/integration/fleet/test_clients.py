@@ -53,7 +53,6 @@ async def template(coder: Coder, name: str) -> Template:
 
 
 async def created(coder: Coder, project: str = "Setup", prompt: str = "say hello", name: str = "papi") -> Workspace:
-    """A workspace that runs."""
     chosen = await template(coder, project)
     role = (await coder.roles(chosen))[0]
     parameters = {PROMPT: prompt} | dict([role.parameter] if role.parameter else [])
@@ -73,7 +72,6 @@ async def created(coder: Coder, project: str = "Setup", prompt: str = "say hello
 
 
 def terminal_of(coder: Coder, workspace: Workspace) -> Terminal:
-    """The terminal of a workspace."""
     found = coder.terminal(workspace)
     assert found is not None
     return found

@@ -21,8 +21,7 @@ async def typed_by_a_person(lab: Lab, name: str, text: str) -> None:
 
 @requirement("F-run-2", "F-run-3")
 async def test_work_of_a_person_keeps_others_out_and_can_be_stopped(lab: Lab) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await typed_by_a_person(lab, name, "work 30 s")
     await lab.status(name, "busy")
     refused = await lab.error("start_agent_task", agent_name=name, task_description="x")
@@ -37,8 +36,7 @@ async def test_work_of_a_person_keeps_others_out_and_can_be_stopped(lab: Lab) ->
 
 
 async def test_work_that_nobody_asked_for_is_found_by_a_round(lab: Lab) -> None:
-    replica = await lab.replica()
-    name = await lab.create()
+    replica, name = await lab.with_agent()
     await typed_by_a_person(lab, name, "work 1 s")
     replica.service.fleet.terminals.forget((await lab.workspace(name)).id)
     await replica.service.reconciling.round()
@@ -68,8 +66,7 @@ async def test_a_workspace_that_was_made_in_coder_is_an_agent(lab: Lab) -> None:
 
 
 async def test_what_is_known_of_a_workspace_that_is_gone_goes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    replica = await lab.replica()
-    name = await lab.create()
+    replica, name = await lab.with_agent()
     monkeypatch.setattr("fleet.running.reconciling._GONE_AFTER", timedelta())
     handle = lab.coder.agent(name)
     await replica.coder.start_build((await lab.workspace(name)).id, "delete")
@@ -82,8 +79,7 @@ async def test_what_is_known_of_a_workspace_that_is_gone_goes(lab: Lab, monkeypa
 
 @requirement("F-delete_agent-1")
 async def test_a_busy_agent_is_deleted_and_its_name_is_free_again(lab: Lab) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.call("start_agent_task", agent_name=name, task_description="work 30 s")
     await lab.call("delete_agent", agent_name=name)
     assert lab.known(name) is None
@@ -93,8 +89,7 @@ async def test_a_busy_agent_is_deleted_and_its_name_is_free_again(lab: Lab) -> N
 
 @requirement("F-delete_agent-3")
 async def test_a_deletion_that_fails_leaves_an_agent_that_works(lab: Lab) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="bad_gateway", path="/builds$"))
     error = await lab.error("delete_agent", agent_name=name)
     assert (error["error"], error["details"]["status"]) == ("service_unavailable", 503)

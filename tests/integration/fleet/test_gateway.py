@@ -57,8 +57,7 @@ async def test_a_client_uses_the_fleet_and_reads_its_errors(lab: Lab) -> None:
 async def test_what_a_coding_agent_asks_comes_back_and_the_answer_is_its_next_task(
     lab: Lab, era: Literal["auto", "legacy"]
 ) -> None:
-    await lab.replica(fleet_extras="true")
-    name = await lab.create()
+    _, name = await lab.with_agent(fleet_extras="true")
     asked = list[str]()
 
     async def answer(_: object, params: Any) -> ElicitResult:
@@ -84,8 +83,7 @@ async def test_what_a_coding_agent_asks_comes_back_and_the_answer_is_its_next_ta
 
 
 async def test_agents_and_tasks_are_resources(lab: Lab) -> None:
-    await lab.replica(fleet_extras="true")
-    name = await lab.create()
+    _, name = await lab.with_agent(fleet_extras="true")
     async with a_front(lab) as front, front.client(FLEET_TEAM, FLEET_AGENT) as client:
 
         async def read(uri: str) -> Any:

@@ -19,8 +19,7 @@ PEERS = Principal(type="peer", id="10.0.0.1"), Principal(type="peer", id="10.0.0
 
 
 async def test_an_agent_is_its_makers_and_to_others_it_does_not_exist(lab: Lab) -> None:
-    await lab.replica(fleet_extras="true", fleet_operators="team:admins")
-    name = await lab.create()
+    _, name = await lab.with_agent(fleet_extras="true", fleet_operators="team:admins")
     [task] = await lab.history(name)
     named: JsonObject = {"agent_name": name}
     calls: list[tuple[str, JsonObject]] = [
@@ -68,8 +67,7 @@ async def test_callers_without_a_bearer_are_one_owner(lab: Lab) -> None:
 
 
 async def test_a_name_that_somebody_else_has_is_taken(lab: Lab) -> None:
-    await lab.replica(fleet_operators="")
-    name = await lab.create()
+    _, name = await lab.with_agent(fleet_operators="")
     error = await lab.error("create_agent", MALLORY, name=name, project="Setup", spec="say hello")
     assert error["message"] == f"Agent '{name}' already exists."
     assert (await lab.call("show_agent", agent_name=name))["agent"]["name"] == name

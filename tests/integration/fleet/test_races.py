@@ -23,8 +23,7 @@ GATEWAYS, CALLS = 3, 100
 @requirement("F-start_task-4", "F-run-2")
 async def test_of_a_hundred_calls_over_several_gateways_one_starts_a_task(lab: Lab) -> None:
     await lab.replica()
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
 
     async def published() -> bool:
         return await kv.get(lab.bus, AGENTS, team=FLEET_TEAM, agent=FLEET_AGENT) is not None

@@ -17,7 +17,6 @@ from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 @asynccontextmanager
 async def a_coder(lab: Lab, **settings: Any) -> AsyncGenerator[Lab]:
-    """A lab with another Coder."""
     given: dict[str, Any] = {"build_seconds": 0.02, "terminal": QUICK} | settings
     async with CoderStandIn(StandInSettings(**given)) as coder:
         other = replace(lab, coder=coder, replicas=[])
@@ -77,8 +76,7 @@ async def test_a_coder_that_wants_no_more_requests_for_now_is_asked_when_it_says
     lab: Lab, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("fleet.running.watching._GONE_SECONDS", 0.3)
-    replica = await lab.replica()
-    name = await lab.create()
+    replica, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="too_many", path=path, times=3))
     replica.service.fleet.forget()
     await lab.call("start_agent_task", agent_name=name, task_description="say once")

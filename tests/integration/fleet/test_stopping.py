@@ -139,8 +139,7 @@ async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.3)
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     for delay in (-0.4, 0.0, 0.02, 0.05):
         answer = await lab.call("start_agent_task", agent_name=name, task_description="work 0.1 s")
         handle = lab.coder.agent(name)
@@ -155,8 +154,7 @@ async def test_a_stop_that_meets_the_end_of_a_task_says_what_the_history_says(
 
 
 async def test_an_agent_that_only_pauses_is_stopped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     monkeypatch.setattr("fleet.running.watching.STABLE_SECONDS", 2.0)
     task = (await lab.call("start_agent_task", agent_name=name, task_description="quiet 1 s; work 60 s"))["task"]
     await lab.coder.agent(name).until("stable")
@@ -199,8 +197,7 @@ async def test_a_start_that_is_stopped_or_deleted_before_it_is_typed_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     for tool, wanted in (("stop_agent_task", {409}), ("delete_agent", {404, 409})):  # 404: it is gone already
         await lab.coder.fault(Fault(mode="hang", path="/message$"))  # the prompt does not reach the terminal
         starting = asyncio.create_task(lab.error("start_agent_task", agent_name=name, task_description="work 60 s"))
@@ -244,8 +241,7 @@ async def test_a_task_has_failed_if_its_agent_says_so(lab: Lab) -> None:
 async def test_a_start_that_ends_without_an_answer_types_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its caller may start the task again, and it is typed once then."""
     monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="hang", path="/messages$"))  # the task is claimed, and cannot be typed yet
     starting = await lab.start("start_agent_task", agent_name=name, task_description="say once")
     await until(lambda: pending(lab, name))
@@ -263,8 +259,7 @@ async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleet.running.stopping._COMING_SECONDS", 0.1)
-    first = await lab.replica()
-    name = await lab.create()
+    first, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="hang", path="/messages$"))
     starting = await lab.start("start_agent_task", agent_name=name, task_description="say late")
     await until(lambda: pending(lab, name))
@@ -279,7 +274,6 @@ async def test_a_further_attempt_of_a_start_gives_its_task_no_more_time(
 
 
 def entry_of(lab: Lab, name: str) -> FleetAgent:
-    """The entry of an agent."""
     entry = lab.known(name)
     assert entry is not None
     return entry
@@ -300,8 +294,7 @@ async def pending(lab: Lab, name: str) -> bool:
 
 async def test_an_agent_is_stopped_though_nobody_watches_it_yet(lab: Lab) -> None:
     """The process that found its work was lost before it submitted the turn."""
-    replica = await lab.replica()
-    name = await lab.create()
+    replica, name = await lab.with_agent()
     await lab.coder.agent(name).terminal.send("work 60 s")
     await replica.service.fleet.agents.change(name, lambda it: it and with_task(it, "f" * 32, "x", "human"))
     stopped = await lab.call("stop_agent_task", agent_name=name)

@@ -54,8 +54,7 @@ async def test_an_agent_whose_maker_was_lost_is_made_once(lab: Lab, monkeypatch:
 
 
 async def test_a_deletion_whose_maker_was_lost_ends_well(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = await lab.replica()
-    name = await lab.create()
+    first, name = await lab.with_agent()
     stuck, handle = Stuck(monkeypatch, "start_build"), lab.coder.agent(name)
     followed = await lab.start("delete_agent", agent_name=name)
     await soon(stuck.done.wait())
@@ -69,8 +68,7 @@ async def test_a_deletion_whose_maker_was_lost_ends_well(lab: Lab, monkeypatch: 
 
 @requirement("F-run-1")
 async def test_a_task_goes_on_in_another_replica_and_is_typed_once(lab: Lab) -> None:
-    first = await lab.replica()
-    name = await lab.create()
+    first, name = await lab.with_agent()
     started = await lab.call("start_agent_task", agent_name=name, task_description="work 1.5 s; say done")
     await lab.replica()
     await soon(first.service.drain())
@@ -106,8 +104,7 @@ async def claimed_by(service: FleetService, instance: str, name: str = "papi") -
 
 
 async def test_a_prompt_whose_answer_was_lost_is_typed_once(lab: Lab) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="lose_answer", times=1))
     await lab.call("start_agent_task", agent_name=name, task_description="work 0.5 s")
     await lab.idle(name)

@@ -32,8 +32,7 @@ async def typed_once(lab: Lab, name: str) -> None:
 @requirement("F-run-1")
 @pytest.mark.parametrize("delay", [0.0, 1.5])
 async def test_an_answer_that_is_lost_or_late(lab: Lab, delay: float) -> None:
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="lose_answer", times=1, delay=delay))
     await lab.call("start_agent_task", agent_name=name, task_description=TEXT)
     await typed_once(lab, name)
@@ -41,8 +40,7 @@ async def test_an_answer_that_is_lost_or_late(lab: Lab, delay: float) -> None:
 
 async def test_coder_that_goes_away_right_after_the_prompt_was_typed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is lost, and nobody can be asked for a while."""
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     say, said = Terminal.say, asyncio.Event()
 
     async def cut_off(terminal: Terminal, text: str) -> None:
@@ -66,8 +64,7 @@ async def test_coder_that_goes_away_right_after_the_prompt_was_typed(lab: Lab, m
 
 async def test_a_prompt_that_did_not_get_through_is_typed_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typing, "_QUIET_SECONDS", 0.3)
-    await lab.replica()
-    name = await lab.create()
+    _, name = await lab.with_agent()
     await lab.coder.fault(Fault(mode="reset", path="/message$", times=1))
     await lab.call("start_agent_task", agent_name=name, task_description=TEXT)
     await typed_once(lab, name)
@@ -144,8 +141,7 @@ async def said(lab: Lab, name: str) -> list[Said]:
 
 
 async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = await lab.replica()
-    name = await lab.create()
+    first, name = await lab.with_agent()
     typed, type_once = asyncio.Event(), typing.type_once
 
     async def stuck(
@@ -169,8 +165,7 @@ async def test_a_process_that_dies_between_typing_and_the_journal(lab: Lab, monk
 
 async def test_a_call_that_lost_its_process_tells_of_its_task(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its task was typed and has ended, before another process could answer it: it is not to be repeated."""
-    first = await lab.replica()
-    name = await lab.create()
+    first, name = await lab.with_agent()
     until_it_is, stuck = Agents.until, asyncio.Event()
 
     async def never(self: Agents, name: str, enough: Callable[[FleetAgent | None], bool], seconds: float) -> bool:

@@ -27,7 +27,7 @@ from pallas_bus.connection import Bus, connect
 from pallas_bus.kv import Table, delete, put, watch
 from pallas_bus.reads import read_last
 from pallas_bus.streams import bucket_subject, declare
-from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
+from pallas_contracts.agents import AgentDefinition, Limits, WorkerPresence
 from pallas_contracts.catalog import (
     AGENTS,
     CHECK_HEALTH,
@@ -74,6 +74,14 @@ class MonitorLab:
         given = {"PALLAS_NATS_URL": self.url, "PALLAS_TEAMS": str(self.folder), "PALLAS_PROBE_SLOW": str(PATIENCE)}
         given |= {f"PALLAS_{name.upper()}": value for name, value in settings.items()}
         return await self.stack.enter_async_context(build(MonitorSettings.from_env(given), self.process))
+
+    async def monitored(self, downstream: Downstream, *, present: bool = True, **settings: str) -> None:
+        """Start a monitor of the agent harper, which is published and, unless otherwise said, has a worker."""
+        self.write(downstream, "harper")
+        await self.publish()
+        if present:
+            await self.present("harper")
+        await self.start(**settings)
 
     async def publish(self, *agents: str, limits: Limits | None = None) -> None:
         """Publish the folder's agents as a worker does; all of them by default."""
@@ -162,10 +170,7 @@ async def downstream() -> AsyncGenerator[Downstream]:
 
 
 async def test_health_follows_a_server_that_stops_and_starts(lab: MonitorLab, downstream: Downstream) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start(probe_interval="0.2")
+    await lab.monitored(downstream, probe_interval="0.2")
     ok = await lab.until("harper", lambda health: health.status == "ok")
     assert (ok.message, ok.workers, ok.interval) == (None, 1, 0.2)
     await downstream.stop()
@@ -198,9 +203,7 @@ async def test_a_degraded_sub_agent_degrades_its_callers(lab: MonitorLab, downst
 async def test_a_new_worker_changes_health_at_once_and_not_in_the_next_round(
     lab: MonitorLab, downstream: Downstream
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.start(probe_interval="60")
+    await lab.monitored(downstream, present=False, probe_interval="60")
     assert (await lab.until("harper", lambda _: True)).message == NO_WORKER
     await lab.present("harper")
     await lab.until("harper", lambda health: health.status == "ok")
@@ -213,10 +216,7 @@ async def test_a_new_worker_changes_health_at_once_and_not_in_the_next_round(
 async def test_a_change_of_an_agents_troubles_changes_its_health_at_once(
     lab: MonitorLab, downstream: Downstream
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start(probe_interval="60")
+    await lab.monitored(downstream, probe_interval="60")
     await lab.until("harper", lambda health: health.status == "ok")
     for status, reason in (("degraded", "no heartbeat for 45 s"), ("error", "no heartbeat for 90 s")):
         await lab.present("harper", troubles={"t.harper": {"status": status, "reason": reason}})
@@ -245,10 +245,7 @@ async def test_a_new_agent_gets_a_health_at_once_and_a_retired_one_loses_it(
 
 @requirement("P-3.17")
 async def test_a_server_beyond_the_limit_is_slow(lab: MonitorLab, downstream: Downstream) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start(probe_slow="0.0001")
+    await lab.monitored(downstream, probe_slow="0.0001")
     health = await lab.until("harper", lambda _: True)
     assert (health.status, health.message) == ("degraded", "argos slow")
 
@@ -272,30 +269,10 @@ async def test_turns_that_wait_too_long_without_a_worker_are_an_error_until_one_
     await lab.until("harper", lambda health: health.status == "ok")
 
 
-async def test_the_health_of_stdio_servers_comes_from_the_worker(lab: MonitorLab, downstream: Downstream) -> None:
-    lab.write(downstream, "harper")
-    definition = AgentDefinition(
-        team="t",
-        agent="harper",
-        title="Harper",
-        dependencies=(Dependency(name="shell", key="k-shell", transport="stdio"),),
-        updated_at=utc_now(),
-    )
-    await put(lab.worker, AGENTS, definition, team="t", agent="harper")
-    await lab.present("harper", stdio={"k-shell": "exited"})
-    await lab.start()
-    assert (await lab.until("harper", lambda _: True)).message == "shell unreachable (exited)"
-    await lab.present("harper", stdio={"k-shell": None})
-    await lab.until("harper", lambda health: health.status == "ok")
-
-
 async def test_a_check_on_demand_probes_at_once_and_concurrent_ones_share_it(
     lab: MonitorLab, downstream: Downstream
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start(probe_interval="60")
+    await lab.monitored(downstream, probe_interval="60")
     await lab.until("harper", lambda health: health.status == "ok")
     answers = await asyncio.gather(*(lab.ask("harper") for _ in range(5)))
     assert {answer.status for answer in answers} == {"ok"}
@@ -316,10 +293,7 @@ async def test_a_check_of_an_unknown_agent_is_an_error(lab: MonitorLab, downstre
 async def test_a_hanging_server_is_unreachable_after_three_seconds_and_delays_no_answer(
     lab: MonitorLab, downstream: Downstream
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start(probe_interval="60")
+    await lab.monitored(downstream, probe_interval="60")
     before = await lab.until("harper", lambda health: health.status == "ok")
     await downstream.stop()
     released = asyncio.Event()
@@ -340,9 +314,7 @@ async def test_headers_are_sent_but_neither_stored_nor_logged(
     lab: MonitorLab, downstream: Downstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.start(probe_interval="0.2")
+    await lab.monitored(downstream, present=False, probe_interval="0.2")
     await lab.until("harper", lambda _: True)
     await soon(downstream.deleted.wait())
     assert {request.headers["authorization"] for request in downstream.requests} == {SECRET}
@@ -378,10 +350,7 @@ async def test_an_unreadable_folder_is_reported_and_read_again_when_it_changes(
 async def test_the_monitor_is_ready_after_the_first_round_and_exposes_its_results(
     lab: MonitorLab, downstream: Downstream
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.present("harper")
-    await lab.start()
+    await lab.monitored(downstream)
     lab.process.probes.started = True
     assert lab.process.probes.missing() == {}
     shown = generate_latest(lab.process.probes.metrics).decode()
@@ -393,9 +362,7 @@ async def test_the_monitor_is_ready_after_the_first_round_and_exposes_its_result
 async def test_health_is_published_again_after_the_broker_is_back(
     lab: MonitorLab, downstream: Downstream, nats_server: NatsServer
 ) -> None:
-    lab.write(downstream, "harper")
-    await lab.publish()
-    await lab.start(probe_interval="0.2")
+    await lab.monitored(downstream, present=False, probe_interval="0.2")
     before = await lab.until("harper", lambda _: True)
     await asyncio.to_thread(nats_server.restart)
     await lab.until("harper", lambda health: health.at > before.at and lab.gateway.connected, within=15)

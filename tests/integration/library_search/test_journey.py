@@ -68,7 +68,7 @@ async def test_a_third_party_client_finds_the_libraries_of_its_token(
     await assert_refused(search, made["token"], "Token has been deactivated.")
 
 
-@requirement("A-14.3.2", "A-14.3.3")
+@requirement("A-14.3.2", "A-14.3.3", "A-9.3.1")
 @ERAS
 async def test_a_team_finds_the_libraries_of_its_workspaces_and_none_once_detached(
     services: tuple[Lifecycle, Search], era: Era

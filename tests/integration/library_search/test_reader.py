@@ -30,7 +30,6 @@ async def a_reader(**limits: Any) -> AsyncGenerator[Reader]:
 
 @pytest.fixture
 def started_processes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The processes that were started."""
     processes: list[object] = []
     start: Callable[..., Any] = asyncio.create_subprocess_exec
 

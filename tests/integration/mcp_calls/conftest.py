@@ -18,7 +18,6 @@ async def agents() -> AsyncGenerator[RawAgents]:
 
 @pytest.fixture(scope="module")
 async def calls() -> AsyncGenerator[AgentCalls]:
-    """What calls agents."""
     async with AgentCalls() as calls:
         yield calls
 

@@ -77,7 +77,6 @@ _NAMES = {"fast": "pallas-harper", "old_fast": "pallas-harper", "node": "pallas-
 
 @pytest.fixture(params=_NAMES)
 def caller(request: pytest.FixtureRequest, calls: AgentCalls) -> Caller:
-    """A caller of each agent."""
     return Caller(
         calls, Target(request.getfixturevalue(request.param).url), _NAMES[request.param], list[Progress](), []
     )

@@ -111,7 +111,6 @@ class Counted:
             return str(answer) if answers is None else Result(structured=answer)
 
     def definition(self, **fields: Any) -> AgentDefinition:
-        """Its definition."""
         return AgentDefinition(
             team=self.team,
             agent=self.agent,
@@ -184,7 +183,6 @@ class Lab:
         return await self.submit(self.request(tool, arguments, principal))
 
     async def submit(self, request: TurnRequested) -> Followed:
-        """Submit a turn and follow it."""
         followed = Followed(request, self.feeds.open(TurnRef.of(request)))
         await submit(self.bus, request)
         return followed
@@ -245,5 +243,4 @@ def chain(namespace: str, tools: Sequence[str]) -> str:
 
 
 async def gather[T](*waiting: Awaitable[T]) -> list[T]:
-    """Wait for all."""
     return list(await asyncio.gather(*waiting))

@@ -55,7 +55,6 @@ async def replica(lab: Lab) -> Replica:
 
 
 def fresh(name: str) -> str:
-    """A name that no other test has."""
     return f"{name}_{uuid.uuid4().hex[:8]}"
 
 

@@ -51,7 +51,6 @@ class Log:
 
     @property
     def executions(self) -> Executions:
-        """The executions in it."""
         return Executions(self.bus, KEY)
 
     async def claimed(self, caller: Caller, tool: str = "execute", **fields: Any) -> TurnRequested:
@@ -93,7 +92,6 @@ class Log:
 
 @pytest.fixture
 async def log(bus: Connecting) -> Log:
-    """The log."""
     await declare(await bus(GATEWAY), TURN_LOG)
     return Log(await bus(PIPELINES))
 

@@ -47,7 +47,6 @@ class Two:
     started: int = 0
 
     async def start(self) -> None:
-        """Start one more."""
         self.started += 1
         made = a_service("pipelines", self.lab.nats_url, self.folder, f"pipelines-{self.started}", content_seconds="1")
         service = await self.stack.enter_async_context(made)
@@ -55,7 +54,6 @@ class Two:
         self.running[service.instance] = service
 
     async def kill(self, request: TurnRequested) -> None:
-        """Kill the one that has a turn."""
         claim = (await claim_state(self.lab.bus, TurnRef.of(request))).claim
         assert isinstance(claim, Claimed)
         service = self.running.pop(claim.worker)

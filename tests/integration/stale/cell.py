@@ -138,7 +138,6 @@ class Cell:
         await self.new_team()
 
     async def new_team(self) -> None:
-        """Make a team."""
         team = Team(str(uuid.UUID(int=self.dice.getrandbits(128), version=4)))
         answer = await self._call("POST", TEAMS, {"id": team.id, "name": self.name})
         if answer.status_code != 201:  # made by a call whose answer was lost, and its JWT with it
@@ -165,7 +164,6 @@ class Cell:
         await self.new_token()
 
     async def new_token(self) -> None:
-        """Make a token."""
         libraries = self._some_libraries()
         body = {"user": self.user, "name": self.name, "allowed_libraries": sorted(libraries)}
         made = (await self._call("POST", f"{ADMIN}/tokens", body)).json()

@@ -68,12 +68,10 @@ class Lifecycle:
         assert answer.status_code == 200, answer.text
 
     async def user(self, *names: str) -> None:
-        """Make users."""
         for name in names:
             assert (await self.admin.post(f"{ADMIN}/users", json={"name": name})).status_code == 201
 
     async def library(self, uid: str, workspace: str | None = None, owner: str | None = None) -> None:
-        """Make a library."""
         body = {"uid": uid, "name": uid, "workspace_id": workspace, "owner": owner}
         created = await self.admin.post(f"{ADMIN}/libraries", json=body)
         assert created.status_code == 201, created.text

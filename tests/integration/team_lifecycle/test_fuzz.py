@@ -10,11 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, SERVICE_PASSWORD, environment
 from tests.integration.team_lifecycle.replica import Replica
+from tests.lives import generated
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
@@ -58,13 +59,7 @@ def test_no_input_from_the_openapi_document_makes_the_service_fail(service: str)
         for mode in GenerationMode:
             calls = operation.as_strategy(generation_mode=mode)
 
-            @settings(
-                max_examples=EXAMPLES,
-                database=None,
-                deadline=None,
-                phases=[Phase.explicit, Phase.generate],
-                suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-            )
+            @generated(EXAMPLES)
             @given(case=calls)
             def hold(case: Any) -> None:
                 account = ("admin", ADMIN_PASSWORD)

@@ -54,7 +54,6 @@ class LoggingServices:
         return worker
 
     def url(self, agent: str = "bench", gateway: int = 0) -> str:
-        """An agent at a gateway."""
         return f"{self.services[gateway].base}/teams/{TEAM}/mcp/{agent}"
 
     async def _served(self, url: str) -> bool:
@@ -66,8 +65,6 @@ class LoggingServices:
         return [json.loads(line) for text in texts for line in text.splitlines()]
 
     async def until_logged(self, event: str, times: int = 1) -> None:
-        """Wait until an event was logged `times` times."""
-
         async def look() -> bool:
             return sum(line["event"] == event for line in self.lines()) >= times
 

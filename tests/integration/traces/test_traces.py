@@ -55,7 +55,6 @@ class Story:
         return sorted(found, key=lambda span: span.began)
 
     def one(self, name: str, service: str | None = None) -> Span:
-        """The only span of that name."""
         [span] = self.named(name, service)
         return span
 

@@ -40,7 +40,6 @@ async def database(postgres: PostgresServer, model: str) -> str:
 
 @pytest.fixture
 async def engine(database: str) -> AsyncGenerator[AsyncEngine]:
-    """An engine for `database`."""
     engine = open_engine(database, pool=5, service="tests")
     yield engine
     await engine.dispose()

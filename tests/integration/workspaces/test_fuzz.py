@@ -10,11 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from tests.integration.processes import a_service
 from tests.integration.workspaces.lab import API, PASSWORD, environment
+from tests.lives import generated
 from tests.postgres import PostgresServer
 
 EXAMPLES = 6
@@ -79,13 +80,7 @@ def test_no_input_from_the_openapi_document_makes_the_service_fail(service: str)
         for mode in GenerationMode:
             calls = operation.as_strategy(generation_mode=mode)
 
-            @settings(
-                max_examples=EXAMPLES,
-                database=None,
-                deadline=None,
-                phases=[Phase.explicit, Phase.generate],
-                suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-            )
+            @generated(EXAMPLES)
             @given(case=calls, known=st.booleans())
             def hold(case: Any, known: bool) -> None:
                 if known and case.path_parameters:

@@ -23,7 +23,6 @@ async def hubs(database: str) -> AsyncGenerator[tuple[Hub, Hub]]:
 
 
 async def next_of(items: AsyncIterator[Live]) -> Live:
-    """The next item."""
     async with asyncio.timeout(10):
         return await anext(items)
 

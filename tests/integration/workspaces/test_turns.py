@@ -12,18 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tests.builders import turn_requested
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.processes import a_service
 from tests.integration.real_parts import OWNED, until
 from tests.integration.workspaces.lab import API, Lab
-from tests.integration.workspaces.turns_lab import Stage, a_console, a_team
+from tests.integration.workspaces.turns_lab import Stage, a_console
 
 from pallas_bus.connection import connect
 from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
-from pallas_contracts.turns import Step
 from pallas_turns.claims import TurnRef
 from pallas_turns.expiry import erase_content
-from pallas_turns.queue import nak
 from workspaces.tables import ChatMessage, Conversation, Workspace
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker
@@ -105,43 +102,6 @@ async def test_a_running_turn_has_bars_without_an_end(stage: Stage, tmp_path: Pa
     assert (await stage.get(f"/{request.turn_id}/compare/{request.turn_id}"))["equal"] is None
     go.touch()
     await stage.ended(request)
-
-
-async def test_a_turn_that_another_worker_took_over_shows_both_and_what_was_not_repeated(
-    stage: Stage, tmp_path: Path
-) -> None:
-    folder = a_team(tmp_path / "alone", stage.team)
-    doomed = a_service("agent_worker", stage.url, tmp_path, "doomed", teams=str(folder))
-    async with doomed as process:
-        await process.ready()
-        request = await stage.ask("chief", message='/tool plain {"message": "/say inside"}\n/sleep 2\n/say outside')
-
-        async def thinks() -> bool:
-            first = (await stage.history(request)).attempts.get(1)
-            return first is not None and any(isinstance(it, Step) and it.n == 3 for it in first.in_order())
-
-        await until(thinks)
-        process.process.kill()
-        await process.process.wait()
-        await stage.worker()
-        delivery = (await stage.history(request)).attempts[1].claim.delivery
-        assert delivery is not None
-        await nak(stage.bus, delivery)
-        await stage.ended(request)
-    view = await stage.get(f"/{request.turn_id}")
-    assert (view["turn"]["state"], view["turn"]["attempts"]) == ("completed", 2)
-    assert view["turn"]["worker"] != "doomed"
-    attempts = [bar for bar in view["bars"] if bar["kind"] == "attempt"]
-    assert [bar["what"].split()[1] for bar in attempts] == ["1", "2"]
-    assert attempts[0]["what"].endswith("doomed")
-    assert "goes on at step 3" in attempts[1]["note"]
-    taken = [bar for bar in view["bars"] if bar["taken_over"]]
-    assert {bar["kind"] for bar in taken} == {"model", "agent"}
-    assert {bar["attempt"] for bar in taken} == {1}
-    again = [bar for bar in view["bars"] if bar["attempt"] == 2 and bar["kind"] == "model"]
-    assert len(again) == 1
-    [line] = (await stage.get("", team=stage.team))["turns"]
-    assert (line["id"], line["attempts"], line["worker"]) == (request.turn_id, 2, view["turn"]["worker"])
 
 
 async def test_an_expired_turn_keeps_its_bars_and_says_why_it_cannot_be_executed_again(stage: Stage) -> None:

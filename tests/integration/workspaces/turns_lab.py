@@ -70,8 +70,6 @@ class Stage:
         return request
 
     async def ended(self, request: TurnRequested | str) -> None:
-        """Wait for the end of a turn."""
-
         async def over() -> bool:
             if isinstance(request, str):
                 found = await read_turn(self.bus, request)

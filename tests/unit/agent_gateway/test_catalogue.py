@@ -10,6 +10,7 @@ from mcp_types.methods import serialize_server_result
 from pydantic import BaseModel
 from tests.builders import MODERN, agent_definition
 from tests.hostile import definitions, definitions_with_an_odd_part
+from tests.requirements import requirement
 
 from agent_gateway.mcp.definitions import (
     prompts_of,
@@ -66,6 +67,7 @@ def test_a_listed_tool_has_the_fields_of_mcp_and_no_others() -> None:
     }
 
 
+@requirement("P-3.2", "P-3.3")
 def test_the_health_tool_has_the_description_and_schema_of_the_contract() -> None:
     health = tools_of(DEFINITION)[-1]
     assert health.description == "Returns the health status of this agent and its downstream dependencies."

@@ -27,7 +27,6 @@ TEXT = ({"type": "text", "text": "hello"},)
 
 
 def end(answer: Result | InputRequired | Fault | None, **outcome: Any) -> TurnEnd:
-    """A turn that ended so."""
     return TurnEnd(turn_outcome(REQUEST, **outcome), answer)
 
 

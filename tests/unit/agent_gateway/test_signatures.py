@@ -37,7 +37,6 @@ SIGNATURES = Signatures(read_signers(json.dumps({"keys": SIGNERS})), "https://ga
 
 
 def signed(key: str = "ed", covered: tuple[str, ...] = COVERED, url: str = URL, **more: Any) -> httpx.Request:
-    """A signed request."""
     algorithm, private = ALGORITHMS[key]
     request = httpx.Request("POST", url, content=BODY, headers=more.pop("headers", None))
     keys = MappingKeyResolver(public_keys={}, private_keys={key: private})

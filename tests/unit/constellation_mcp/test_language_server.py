@@ -67,7 +67,6 @@ async def test_without_a_service_unknown_modules_are_no_errors(tmp_path: Path) -
 
 
 def suggested(source: str) -> dict[str, Completion]:
-    """The completions at `|`."""
     at = source.index("|")
     return {each.text: each for each in completions(source.replace("|", ""), at, LIVE)}
 

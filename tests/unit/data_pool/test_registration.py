@@ -55,7 +55,6 @@ FLAT: dict[str, Any] = {
 
 
 def read(params: dict[str, Any], *, one_at_a_time: bool = False, largest: int = LARGEST_DEFINITION) -> Registration:
-    """Read a registration."""
     return read_registration(params, NOW, one_at_a_time=one_at_a_time, largest=largest)
 
 

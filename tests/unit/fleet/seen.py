@@ -50,7 +50,6 @@ def a_task(status: TaskStatus = "running", **fields: Any) -> FleetTask:
 
 
 def an_entry(task: FleetTask | None = None, **fields: Any) -> FleetAgent:
-    """The entry of the agent."""
     known: dict[str, Any] = {
         "name": "papi",
         "workspace_id": "w-papi",

@@ -73,7 +73,6 @@ AWAY: dict[str, tuple[Reply, set[str], int | None, tuple[str, ...]]] = {
 
 @asynccontextmanager
 async def client(url: str, limits: Limits = CALM) -> AsyncGenerator[Coder]:
-    """A client of the Coder at `url`."""
     http = Http(url, SecretStr(TOKEN), limits=limits)
     try:
         yield Coder(http)

@@ -57,13 +57,11 @@ async def read_task(coder: Coder, rest: Rest, one: Exchange) -> None:
 
 
 async def read_workspace(coder: Coder, rest: Rest, one: Exchange) -> None:
-    """Read a workspace."""
     found = await coder.workspace(one.path.split("/")[4])
     assert (found and found.id) == one.answer.get("id")
 
 
 async def read_workspaces(coder: Coder, rest: Rest, one: Exchange) -> None:
-    """Read all workspaces."""
     found = await coder.workspaces()
     assert [each.name for each in found] == ["fleet-mcp-clean", "Henk", "test-recording-agent"]
     assert all(each.running and each.has_ai_task for each in found)
@@ -75,7 +73,6 @@ async def delete(coder: Coder, rest: Rest, one: Exchange) -> None:
 
 
 async def read_templates(coder: Coder, rest: Rest, one: Exchange) -> None:
-    """Read the templates."""
     assert [each.display_name for each in await coder.templates()] == ["Setup", "DataOne"]
 
 

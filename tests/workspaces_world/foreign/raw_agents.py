@@ -67,7 +67,6 @@ class RawAgents(Served):
         return f"{self.base}/{agent}"
 
     def calls(self, agent: str, tool: str = "get_health") -> list[Asked]:
-        """The calls of a tool of an agent."""
         return [one for one in self.asked if one.agent == agent and one.tool == tool]
 
     async def until_called(self, agent: str, times: int = 1, tool: str = "get_health") -> None:

@@ -49,60 +49,6 @@ async def read(lifecycle: Lifecycle, pallas: Pallas, bus: Connecting) -> AsyncGe
         yield resolve
 
 
-@requirement("A-9.3.1")
-async def test_a_deployment_is_registered_attached_rotated_paused_and_retired(pallas: Pallas, read: Read) -> None:
-    jwt = (await pallas.done("teams", "create", "Kottos")).out
-    [[team, *_]] = (await pallas.done("teams", "list")).rows
-    assert await read(jwt) == set()
-    await pallas.done("teams", "workspaces", team, "ws_work")
-    assert await read(jwt) == {"papers"}
-
-    leaked, jwt = jwt, (await pallas.done("teams", "rotate", team, "--yes")).out
-    assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", {"papers"})
-
-    await pallas.done("teams", "workspaces", team, "--none")
-    assert await read(jwt) == set()
-    await pallas.done("teams", "workspaces", team, "ws_work", "ws_home")
-    assert await read(jwt) == {"papers", "diary"}
-    await pallas.done("teams", "delete", team, "--yes")
-    assert await read(jwt) == "Token has been deactivated."
-
-
-async def test_provisioning_known_deployments_again_changes_nothing(pallas: Pallas, read: Read) -> None:
-    instances = {str(uuid.uuid4()): name for name in ("Kottos", "Mentor")}
-    jwts = [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()]
-    assert [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()] == [
-        "",
-        "",
-    ]
-    assert [await read(jwt) for jwt in jwts] == [set(), set()]
-
-
-@requirement("A-9.6.1", "A-9.6.2")
-async def test_a_token_for_a_client_is_issued_and_revoked(pallas: Pallas, read: Read) -> None:
-    [scope] = (await pallas.done("users", "scopes", "ann", "--json")).json
-    token = (await pallas.done("tokens", "create", "Claude Desktop", "--user", "ann", "--library", scope)).out
-    assert await read(token) == {"papers"}
-    await pallas.done("users", "deactivate", "ann")
-    assert await read(token) == "User account is disabled."
-    await pallas.done("users", "activate", "ann")
-    assert await read(token) == {"papers"}
-    [[token_id, *_]] = (await pallas.done("tokens", "list", "--user", "ann")).rows
-    await pallas.done("tokens", "delete", token_id, "--yes")
-    assert await read(token) == "Token has been deactivated."
-
-
-@requirement("A-13.2.3")
-async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(pallas: Pallas, read: Read) -> None:
-    leaked = (await pallas.done("teams", "create", "Kottos")).out
-    [[team, *_]] = (await pallas.done("teams", "list")).rows
-    [key] = [row[0] for row in (await pallas.done("keys", "list")).rows if row[3] == "current"]
-    await pallas.done("keys", "create", "team", "--current")
-    jwt = (await pallas.done("teams", "rotate", team, "--yes")).out
-    await pallas.done("keys", "retire", key, "--yes")
-    assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", set())
-
-
 @requirement("A-13.5.3")
 async def test_a_bearer_of_another_deployment_is_refused(
     pallas: Pallas, read: Read, postgres: PostgresServer, tmp_path: Path

@@ -144,7 +144,6 @@ class Talks(RuleBasedStateMachine):
     @precondition(lambda self: len(self.replicas) < 2)
     @rule()
     def start_replica(self) -> None:
-        """One more replica starts."""
         self.stage.run(self._start())
 
     @precondition(lambda self: self.replicas)

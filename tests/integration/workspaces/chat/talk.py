@@ -12,6 +12,7 @@ import httpx
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.workspaces.lab import API
 from tests.waiting import Collected
+from tests.workspaces_world.agent import Agent, Work
 
 from workspaces.live.hub import ALL, Hub
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
@@ -109,6 +110,13 @@ class Talk:
         query: dict[str, Any] = {"conversation": self.conversation} | ({"after": after} if after is not None else {})
         async with reading_events(http or self.http, f"{API}/events", query, last) as stream:
             yield stream
+
+    @asynccontextmanager
+    async def begun(self, agent: Agent, text: str = "hello") -> AsyncGenerator[tuple[Stream, dict[str, Any], Work]]:
+        """Send a message and wait for the agent's first work; reads the events of the conversation from before."""
+        async with self.following() as stream:
+            sent = await self.send(text)
+            yield stream, sent, await agent.next()
 
 
 @asynccontextmanager

@@ -15,9 +15,7 @@ from workspaces.tables import ChatMessage
 
 
 async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         cancelled = await talk.post(sent["reply_id"], "cancel")
         assert cancelled.json()["status"] == "cancelled"
         await stream.until("message", id=sent["reply_id"], status="cancelled")
@@ -87,9 +85,7 @@ async def test_the_call_ends_when_its_conversation_is_deleted(talk: Talk, harper
 
 
 async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         await work.text("I ask ")
         await work.fail("Argos is away.", "tool_error")
         failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
@@ -189,9 +185,7 @@ async def test_a_context_that_is_too_long_is_halved_once(talk: Talk, harper: Age
 
 
 async def test_a_question_is_answered_once(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         asking = asyncio.create_task(work.ask("What is your name?", "surname", "name"))
         shown = (await stream.until("message", id=sent["reply_id"], status="asking")).data["question"]
         assert shown["message"] == "What is your name?"
@@ -212,9 +206,7 @@ async def test_a_question_is_answered_once(talk: Talk, harper: Agent) -> None:
 
 
 async def test_a_reply_is_cancelled_while_it_asks(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         asking = asyncio.create_task(work.ask("Sure?", "sure"))
         await stream.until("message", id=sent["reply_id"], status="asking")
         assert (await talk.post(sent["reply_id"], "cancel")).status_code == 200
@@ -224,9 +216,7 @@ async def test_a_reply_is_cancelled_while_it_asks(talk: Talk, harper: Agent) -> 
 
 
 async def test_a_cancel_reaches_the_call_that_goes_on_after_a_question(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         asking = asyncio.create_task(work.ask("Sure?", "sure"))
         await stream.until("message", id=sent["reply_id"], status="asking")
         body = {"action": "accept", "content": {"sure": "yes"}}

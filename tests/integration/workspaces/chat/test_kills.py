@@ -50,7 +50,6 @@ class Replicas:
 
 @pytest.fixture
 async def replicas(database: str, tmp_path: Path, harper: Agent) -> AsyncGenerator[Replicas]:
-    """Replicas with an agent."""
     engine = open_engine(database, pool=1, service="tests")
     await attach(engine, harper)
     await engine.dispose()
@@ -82,25 +81,6 @@ async def test_another_replica_goes_on_when_one_is_killed(replicas: Replicas, ha
         await stream.until("message", id=sent["reply_id"], status="answered", content="It is done.")
         once(stream)
     assert harper.executed == ["hello"]
-
-
-async def test_a_replica_that_starts_again_goes_on_and_the_browser_resumes(replicas: Replicas, harper: Agent) -> None:
-    first = await replicas.start()
-    talk = await replicas.talk(first)
-    async with talk.following(after=0) as stream:
-        sent = await talk.send()
-        work = await harper.next()
-        last = await stream.until("message", id=sent["reply_id"])
-        first.send(signal.SIGKILL)
-        await first.process.wait()
-    await work.answer("while nobody listened")
-    again = await replicas.talk(await replicas.start(), talk)
-    async with again.following(last=last.id) as stream:
-        await stream.until("message", id=sent["reply_id"], status="answered", content="while nobody listened")
-        once(stream)
-        assert {one["id"] for one in stream.of("message")} == {sent["reply_id"]}
-    assert harper.executed == ["hello"]
-    assert len((await again.page())["messages"]) == 2
 
 
 @pytest.fixture

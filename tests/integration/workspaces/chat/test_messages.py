@@ -18,9 +18,7 @@ from workspaces.tables import ChatMessage
 
 @requirement("P-5.17")
 async def test_an_answer_comes_over_the_event_stream(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send("What is new?")
-        work = await harper.next()
+    async with talk.begun(harper, "What is new?") as (stream, sent, work):
         assert work.wants_progress
         assert work.arguments == {"message": "What is new?", "conversation_id": talk.conversation}
         await work.progress("harper step 1 (llm)")

@@ -11,9 +11,7 @@ from workspaces.chat import replying
 
 
 async def test_an_answer_that_was_lost_on_its_way_is_asked_for_again(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         await work.text("Half of")
         await stream.text(sent["reply_id"], "Half of")
         await harper.stop()
@@ -65,9 +63,7 @@ async def test_an_agent_that_stays_away_fails_the_reply_and_a_retry_may_still_ha
 ) -> None:
     monkeypatch.setattr(replying, "LOST_SECONDS", 0.3)
     monkeypatch.setattr(health, "AGAIN_SECONDS", 0)
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         await work.progress("step 1")
         await stream.until("progress", message="step 1")
         await harper.stop()
@@ -83,9 +79,7 @@ async def test_an_agent_that_stays_away_fails_the_reply_and_a_retry_may_still_ha
 
 
 async def test_a_busy_agent_is_asked_again(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         harper.forget(work)
         await work.fail("too many turns", "busy")
         await (await harper.next(2)).answer("done")

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import until
 from tests.integration.workspaces.chat.talk import Talk, attach, begin
-from tests.integration.workspaces.lab import API, PASSWORD, client_of, environment
+from tests.integration.workspaces.lab import PASSWORD, client_of, environment
 from tests.runtimes import DemoServer
 
 from pallas_postgres.engine import open_engine
@@ -123,22 +123,3 @@ async def test_the_answer_comes_once_whoever_is_killed(platform: Platform, datab
     assert "It is done." in reply["content"]
     assert reply["turn_id"] is not None
     assert (platform.folder / "effects").read_text("utf-8").split() == ["noted"]
-
-
-async def test_a_cancel_ends_the_turn_at_once(platform: Platform, database: str) -> None:
-    gateway, _, console = await asyncio.gather(platform.gateway(), platform.worker(), platform.console())
-    engine = open_engine(database, pool=1, service="tests")
-    await attach(engine, Endpoint("harper", await served(gateway)))
-    await engine.dispose()
-    http = await platform.stack.enter_async_context(client_of(console.base, ("admin", PASSWORD)))
-    talk = await begin(http)
-    async with talk.following(after=0) as stream:
-        sent = await talk.send("/sleep 60")
-        await stream.until("progress", message="harper step 1 (llm)")
-    assert (await talk.post(sent["reply_id"], "cancel")).status_code == 200
-
-    async def cancelled() -> bool:
-        turns = (await http.get(f"{API}/turns")).json()["turns"]
-        return turns[:1] != [] and turns[0]["state"] == "cancelled"  # of this test: the latest come first
-
-    await until(cancelled)

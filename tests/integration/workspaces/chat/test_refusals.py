@@ -35,9 +35,7 @@ async def test_an_agent_of_a_team_that_is_not_attached_is_refused(lab: Lab, talk
 async def test_a_turn_ends_when_its_team_is_detached_meanwhile_and_the_next_is_refused(
     lab: Lab, talk: Talk, harper: Agent
 ) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         async with lab.service.parts.engine.begin() as connection:
             await connection.execute(text("delete from workspace_pallas_assignments"))
         await work.answer("done")

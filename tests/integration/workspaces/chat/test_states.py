@@ -7,12 +7,11 @@ from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager, suppress
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 from prometheus_client import CollectorRegistry
 from tests.integration.real_parts import a_process
 from tests.integration.workspaces.chat.machine import KEYED, PLAIN, Stage, Talks
 from tests.integration.workspaces.lab import environment
+from tests.lives import live
 from tests.postgres import PostgresServer
 from tests.workspaces_world.agent import an_agent
 
@@ -25,14 +24,7 @@ from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
 from workspaces.stored_settings import default_settings
 
-LIVES = settings(
-    max_examples=200 if "PALLAS_TEST_SEED" in os.environ else 20,
-    stateful_step_count=15,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate, Phase.shrink),
-    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
-)
+LIVES = 200 if "PALLAS_TEST_SEED" in os.environ else 20
 
 
 @contextmanager
@@ -86,4 +78,4 @@ def test_a_conversation_keeps_its_rules_in_every_order_of_events(
 ) -> None:
     database = asyncio.run(postgres.new_database(like=model))
     with a_stage(database) as stage:
-        run_state_machine_as_test(type("OnStage", (Talks,), {"stage": stage}), settings=LIVES)
+        live(Talks, stage, lives=LIVES, steps=15)

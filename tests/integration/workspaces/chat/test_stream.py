@@ -17,9 +17,7 @@ from workspaces.tables import REVISIONS, ChatMessage
 
 
 async def test_progress_is_shown_as_it_comes_and_as_it_was_for_those_who_come_later(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         await work.progress("research/search: started", 0, None)
         first = (await stream.until("progress", message="research/search: started")).data
         assert (first["message_id"], first["progress"], first["total"]) == (sent["reply_id"], 0, None)
@@ -32,9 +30,7 @@ async def test_progress_is_shown_as_it_comes_and_as_it_was_for_those_who_come_la
 
 
 async def test_text_grows_and_comes_whole_to_those_who_come_later(talk: Talk, harper: Agent) -> None:
-    async with talk.following() as stream:
-        sent = await talk.send()
-        work = await harper.next()
+    async with talk.begun(harper) as (stream, sent, work):
         for piece in ("Grüße ", "👩‍🚀 ", "aus " * 1000):
             await work.text(piece)
         whole = "Grüße 👩‍🚀 " + "aus " * 1000

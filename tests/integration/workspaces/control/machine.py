@@ -62,13 +62,11 @@ class Teams(RuleBasedStateMachine):
 
     @rule()
     def register(self) -> None:
-        """Register a team."""
         if len(self.teams) < MOST:
             self.teams[self.stage.run(self.world.register())] = set()
 
     @rule()
     def create_workspace(self) -> None:
-        """Create a workspace."""
         if len(self.workspaces) < MOST:
             self.workspaces.append(self.stage.run(self.world.workspace()))
 

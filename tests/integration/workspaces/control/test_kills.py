@@ -57,7 +57,6 @@ class Killed:
         await until(quiet)
 
     async def shown(self, instance: str) -> dict[str, Any]:
-        """An instance."""
         return (await self.http.get(f"{API}/pallas/{instance}")).json()
 
     async def revealed(self, instance: str) -> str:

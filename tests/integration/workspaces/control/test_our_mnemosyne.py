@@ -37,8 +37,7 @@ async def with_ours(database: str, nats_server: NatsServer, lifecycle: Lifecycle
 async def test_everything_works_with_our_own_mnemosyne(with_ours: World, lifecycle: Lifecycle) -> None:
     world = with_ours
     instance = await world.provisioned("Kottos")
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
+    workspace = await world.told(instance)
     team = (await lifecycle.daedalus.get(f"{TEAMS}{instance}/")).json()
     assert (team["name"], team["active"], team["workspace_ids"]) == ("Kottos", True, [workspace])
 

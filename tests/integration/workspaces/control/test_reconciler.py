@@ -18,8 +18,7 @@ LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at
 @requirement("A-8.6.1", "A-11.2.2")
 @pytest.mark.parametrize("status", ["null", "'failed'", "'pending'"])
 async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status: str) -> None:
-    instance = await world.provisioned()
-    await world.until_quiet()
+    instance = await world.settled()
     await world.execute("update pallas_instances set team_jwt_encrypted = null")
     await world.execute(LOST.format(status), id=instance)
     world.mnemosyne.teams.clear()
@@ -30,15 +29,13 @@ async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status
     await world.reconcile()
     assert (await world.instance(instance))["status"] == "provisioned"
     assert world.mnemosyne.counted()["POST"] == 1
-    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(jwt)
+    await world.accepted(instance)
 
 
 @requirement("A-8.6.2")
 async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World, caplog: pytest.LogCaptureFixture) -> None:
     instances = [await world.provisioned(name) for name in ("One", "Two")]
-    workspace = await world.workspace(*instances)
-    await world.until_quiet()
+    workspace = await world.told(*instances)
     world.mnemosyne.asked.clear()
     await world.reconcile()
     assert world.mnemosyne.counted() == {"GET": 2, "PUT": 2}
@@ -54,33 +51,29 @@ async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World, caplog: py
 
 
 async def test_a_cycle_does_also_what_waits_for_its_next_try(world: World) -> None:
-    instance = await world.provisioned()
-    await world.until_quiet()
+    instance = await world.settled()
     later = "since = now(), tries = 8, due_at = now() + interval '1 hour'"
     await world.execute(f"update mnemosyne_teams set {later}")
     await world.reconcile()
     assert (await world.deliveries(), world.mnemosyne.knows(instance)) == ([], (True, []))
 
 
-async def test_a_team_that_mnemosyne_has_lost_is_made_again(world: World) -> None:
+@pytest.mark.parametrize("what", ["a cycle", "an attachment", "a rotation"])
+async def test_a_team_that_mnemosyne_has_lost_is_made_again_by_whatever_comes_first(world: World, what: str) -> None:
     instance = await world.provisioned()
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
-    old = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
+    workspaces = [await world.told(instance)]
+    old = await world.accepted(instance)
     world.mnemosyne.teams.clear()
-    await world.reconcile()
-    assert world.mnemosyne.knows(instance) == (True, [workspace])
+    if what == "a cycle":
+        await world.reconcile()
+    elif what == "an attachment":
+        workspaces.append(await world.told(instance))
+    else:
+        assert (await world.http.post(f"{API}/pallas/{instance}/rotate")).status_code == 200
+    assert world.mnemosyne.knows(instance) == (True, sorted(workspaces))
     assert not world.mnemosyne.accepts(old)
     shown = await world.instance(instance)
     assert (shown["status"], shown["jwt"], shown["drift"]) == ("provisioned", "ready", None)
-
-
-async def test_attaching_a_team_that_mnemosyne_has_lost_makes_it_again(world: World) -> None:
-    instance = await world.provisioned()
-    world.mnemosyne.teams.clear()
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
-    assert world.mnemosyne.knows(instance) == (True, [workspace])
 
 
 @requirement("A-8.6.2")
@@ -124,8 +117,7 @@ async def test_a_jwt_that_was_rotated_elsewhere_is_told_and_left_alone(world: Wo
 
 async def test_drift_is_told_in_a_sentence(world: World) -> None:
     instance = await world.provisioned()
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
+    workspace = await world.told(instance)
     world.mnemosyne.teams[instance].workspace_ids = ["ws_other"]
     checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
     assert checked["drift"] == f"Mnemosyne has not been told yet of {workspace}. Mnemosyne still has ws_other."
@@ -148,8 +140,7 @@ async def test_a_cycle_that_cannot_compare_is_told_until_one_can(
     world: World, what: str, mode: Mode, reason: str
 ) -> None:
     one, two = await world.provisioned("One"), await world.provisioned("Two")
-    await world.workspace(one, two)
-    await world.until_quiet()
+    await world.told(one, two)
     assert await world.deliveries() == []
     world.mnemosyne.modes[what] = mode
     await world.reconcile()
@@ -170,8 +161,7 @@ async def test_a_cycle_that_cannot_compare_is_told_until_one_can(
 
 async def test_that_mnemosyne_cannot_be_reached_is_told_while_nothing_was_changed(own_world: World) -> None:
     instance = await own_world.provisioned()
-    await own_world.workspace(instance)
-    await own_world.until_quiet()
+    await own_world.told(instance)
     await own_world.mnemosyne.stop()
     await own_world.reconcile()
     [waiting] = await own_world.deliveries()
@@ -183,8 +173,7 @@ async def test_that_mnemosyne_cannot_be_reached_is_told_while_nothing_was_change
 
 async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: World) -> None:
     instance, left = await world.provisioned("Attached"), await world.provisioned("Left alone")
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
+    workspace = await world.told(instance)
     world.registry.servers = [entry("ca.helu.ouranos/pallas-new", title="New Agent")]
     await world.lab.service.parts.control.reconciler.refresh_attached()
     picker = (await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()
@@ -197,8 +186,7 @@ async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: Wor
 
 async def test_browsers_are_told_that_a_registry_answers_again(world: World) -> None:
     instance = await world.provisioned()
-    await world.workspace(instance)
-    await world.until_quiet()
+    await world.told(instance)
     refresh = world.lab.service.parts.control.reconciler.refresh_attached
     world.registry.mode = "status"
     await refresh()

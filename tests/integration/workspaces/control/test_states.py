@@ -7,21 +7,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 from tests.integration.workspaces.control.machine import Stage, Teams
 from tests.integration.workspaces.control.world import a_world
+from tests.lives import live
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
-LIVES = settings(
-    max_examples=100 if "PALLAS_TEST_SEED" in os.environ else 12,
-    stateful_step_count=20,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate, Phase.shrink),
-    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
-)
+LIVES = 100 if "PALLAS_TEST_SEED" in os.environ else 12
 
 
 @contextmanager
@@ -51,4 +43,4 @@ def a_stage(database: str) -> Generator[Stage]:
 def test_when_it_is_quiet_mnemosyne_knows_what_holds(postgres: PostgresServer, model: str) -> None:
     database = asyncio.run(postgres.new_database(like=model))
     with a_stage(database) as stage:
-        run_state_machine_as_test(type("OnStage", (Teams,), {"stage": stage}), settings=LIVES)
+        live(Teams, stage, lives=LIVES, steps=20)

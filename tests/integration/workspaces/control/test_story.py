@@ -34,8 +34,7 @@ async def test_on_pallas_registered_populates_team_jwt_encrypted_and_transitions
 async def test_on_workspace_pallas_attached_triggers_the_correct_put_payload(world: World) -> None:
     instance = await world.provisioned()
     first = await world.workspace(instance)
-    second = await world.workspace(instance)
-    await world.until_quiet()
+    second = await world.told(instance)
     last = [one for one in world.mnemosyne.asked if one.method == "PUT"][-1]
     assert last.path == f"/mcp_server/api/teams/{instance}/workspaces/"
     assert last.body == {"workspace_ids": sorted([first, second])}
@@ -88,8 +87,7 @@ async def test_the_way_of_an_operator(world: World, caplog: pytest.LogCaptureFix
     rotated = await world.http.post(f"{API}/pallas/{instance}/rotate")
     assert (rotated.status_code, rotated.json()["jwt"]) == (200, "ready")
     assert not world.mnemosyne.accepts(first)
-    second = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(second)
+    second = await world.accepted(instance)
 
     assert (await world.http.delete(f"{API}/pallas/{instance}")).status_code == 204
     await world.until_quiet()

@@ -61,8 +61,7 @@ async def test_a_failing_mnemosyne_blocks_nothing_and_is_told_later(world: World
     shown = await world.instance(instance)
     assert (shown["status"], shown["status_reason"], shown["drift"]) == ("provisioned", None, None)
     assert world.mnemosyne.knows(instance) == (True, [workspace])
-    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(jwt)
+    await world.accepted(instance)
 
 
 @pytest.mark.parametrize(("mode", "what"), [("anothers", "the JWT of another team"), ("endless", "far too much")])
@@ -73,8 +72,7 @@ async def test_what_is_not_as_agreed_is_not_stored(world: World, mode: Mode, wha
     assert (failed["status_reason"], failed["jwt"]) == (f"Mnemosyne answered {what}", "none")
     world.mnemosyne.mode = "well"
     await world.http.post(f"{API}/pallas/{instance}/provision")
-    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(jwt)
+    await world.accepted(instance)
 
 
 @requirement("A-8.0.1")
@@ -117,15 +115,13 @@ async def test_a_team_that_was_made_twice_gets_a_jwt_that_works(world: World) ->
     world.mnemosyne.modes["POST"] = "twice"
     instance = await world.provisioned()
     assert world.mnemosyne.counted()["ROTATE"] == 1
-    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(jwt)
+    await world.accepted(instance)
 
 
 @requirement("A-4.2.4", "A-8.2.1")
 async def test_deletion_sends_delete_and_cascades(world: World) -> None:
     instance = await world.provisioned()
-    workspace = await world.workspace(instance)
-    await world.until_quiet()
+    workspace = await world.told(instance)
     assert (await world.http.delete(f"{API}/pallas/{instance}")).status_code == 204
     await world.until_quiet()
     assert world.mnemosyne.teams[instance].active is False
@@ -205,8 +201,7 @@ async def test_whoever_lost_its_claim_changes_nothing_and_the_team_is_compared_a
     let_go.set()
     await world.until(instance, lambda one: one["status"] == "provisioned")
     await world.until_quiet()
-    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
-    assert world.mnemosyne.accepts(jwt)
+    await world.accepted(instance)
 
 
 async def test_an_instance_that_is_deleted_while_it_is_provisioned_leaves_no_team(world: World) -> None:
@@ -246,8 +241,7 @@ async def test_a_delivery_says_since_when_and_why_mnemosyne_does_not_have_it(wor
 
 
 async def test_mnemosyne_is_left_alone_for_as_long_as_it_wants_and_then_told(world: World) -> None:
-    instance = await world.provisioned()
-    await world.until_quiet()
+    instance = await world.settled()
     world.mnemosyne.modes["PUT"] = "busy"
     workspace = await world.workspace(instance)
     await until_tried(world)
@@ -276,8 +270,7 @@ async def test_rights_are_taken_away_before_others_are_given(engine: AsyncEngine
 
 
 async def test_a_cycle_in_the_middle_does_not_hide_that_a_change_was_told(world: World) -> None:
-    instance = await world.provisioned()
-    await world.until_quiet()
+    instance = await world.settled()
     done, let_go = world.mnemosyne.hold("PUT")
     await world.workspace(instance)
     await soon(done.wait())
@@ -291,8 +284,7 @@ async def test_a_cycle_in_the_middle_does_not_hide_that_a_change_was_told(world:
 
 async def test_the_claim_of_several_teams_is_kept_until_all_of_them_have_ended(world: World) -> None:
     broken, slow = [await world.provisioned(each) for each in ("Broken", "Slow")]
-    revoked = await world.workspace(slow)
-    await world.until_quiet()
+    revoked = await world.told(slow)
     await world.execute("update pallas_instances set team_jwt_encrypted = 'x' where id = :id", id=broken)
     world.mnemosyne.asked.clear()
     asked, let_go = world.mnemosyne.hold("GET", slow)

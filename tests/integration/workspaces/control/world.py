@@ -58,6 +58,24 @@ class World:
         await self.until(instance, lambda one: one["status"] == "provisioned")
         return instance
 
+    async def settled(self, name: str = "Kottos") -> str:
+        """The same, until there is nothing more to tell Mnemosyne."""
+        instance = await self.provisioned(name)
+        await self.until_quiet()
+        return instance
+
+    async def accepted(self, instance: str) -> str:
+        """Reveal the JWT of an instance, which Mnemosyne accepts. Returns it."""
+        jwt = (await self.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
+        assert self.mnemosyne.accepts(jwt)
+        return jwt
+
+    async def told(self, *attached: str) -> str:
+        """Create a workspace with these instances and wait until Mnemosyne has been told. Returns its id."""
+        workspace = await self.workspace(*attached)
+        await self.until_quiet()
+        return workspace
+
     async def workspace(self, *attached: str) -> str:
         """Create a workspace and attach these instances. Returns its id."""
         answer = await self.http.post(f"{API}/workspaces", json={"name": "A workspace"})

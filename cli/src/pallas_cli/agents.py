@@ -109,10 +109,10 @@ def explain_folder(folder: Path) -> Explained:
 
 
 def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]) -> dict[str, Any]:
-    from pallas_teams.fast_agent.declared import declared
+    from pallas_teams.fast_agent.declared import Declared
 
     folder, source = team.folder.absolute(), agent.card or agent.module
-    found = declared(folder, agent, os.environ) if agent.kind == "fast-agent" else None
+    found = Declared(folder, os.environ).agent(agent) if agent.kind == "fast-agent" else None
     default = str(agent.model) if agent.model else settings.get("default_model")
     return {
         "kind": agent.kind,

@@ -72,6 +72,7 @@ class HostTeams:
     make: Callable[[TeamFolder], Awaitable[HostedTeam]]
     kinds: frozenset[str]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    beside: Sequence[Path] = ()
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
@@ -132,7 +133,7 @@ class HostTeams:
             await asyncio.to_thread(reading.close)
 
     async def _load(self) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
-        return await asyncio.to_thread(load_each, self.folders, self.environ)
+        return await asyncio.to_thread(load_each, self.folders, self.environ, beside=self.beside)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.

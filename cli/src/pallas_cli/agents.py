@@ -61,7 +61,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is known of a folder. `agents` has a few words on each; `notes` are sentences about its settings.
+    """What is known of a folder. `agents` has a few words on each, by its address; `notes` are sentences about it.
 
     `variables` are those that its files name: "set", "not set", or "default" where there is one to use.
     """
@@ -115,6 +115,7 @@ def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]
     found = Declared(folder, os.environ).agent(agent) if agent.kind == "fast-agent" else None
     default = str(agent.model) if agent.model else settings.get("default_model")
     return {
+        "named": agent.member if agent.member != agent.name else None,
         "kind": agent.kind,
         "from": str(source.relative_to(folder)) if isinstance(source, Path) else source,
         "type": found and found.type,

@@ -142,7 +142,8 @@ class AgentRow:
         status = facts["status"] or "unknown"
         if facts["message"]:
             status = f"{status}: {facts['message']}"
-        cells = [self.name, facts["version"], facts["kind"], facts["model"] or "-"]
+        named = f" ({facts['title']})" if facts["kind"] == "fast-agent" and facts["title"] != facts["agent"] else ""
+        cells = [f"{self.name}{named}", facts["version"], facts["kind"], facts["model"] or "-"]
         return [*cells, str(self.workers), status]
 
 

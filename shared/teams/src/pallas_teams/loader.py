@@ -71,7 +71,8 @@ def load_teams(
 
 
 def _below(folder: Path, faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).is_relative_to(folder))
+    root = folder.absolute()
+    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).absolute().is_relative_to(root))
 
 
 def load_each(

@@ -56,6 +56,8 @@ def instances_of_a_run(file: Path, folder: Path, package: str) -> list[FastAgent
         raise Rejected(f"it did not come to run its FastAgent within {RUN_SECONDS:g} s")
     if ended[0] is None:
         raise Rejected("it makes no FastAgent when it is imported, and runs none when it is started")
+    if isinstance(ended[0], SystemExit):
+        raise Rejected("it is run without arguments, and ended before it ran its FastAgent") from ended[0]
     raise Rejected(f"it ended before it ran its FastAgent: {reason_of(ended[0], folder)}") from ended[0]
 
 

@@ -34,7 +34,8 @@ class _Kind:
 def passed_over(folder: Path, configs: Collection[str], looked_at: Collection[Path], *, top: bool) -> Iterator[str]:
     """A sentence for each kind of what is not looked at.
 
-    `configs` are the names of fast-agent's files of settings, `looked_at` are the sources of the team. `top`: they are
+    `configs` are the names of fast-agent's files of settings, `looked_at` are the real paths of
+    the sources of the team. `top`: they are
     programs at the top of the folder.
     """
     why = "there are programs at the top" if top else "it is too deep below the top"
@@ -50,7 +51,7 @@ def passed_over(folder: Path, configs: Collection[str], looked_at: Collection[Pa
         if deep and path.name in configs and path.parent.name != ".fast-agent":
             others.paths.append(shown.parent)
             own.add(path.parent)
-        if path in looked_at or any(parent in own for parent in path.parents):
+        if any(parent in own for parent in path.parents):
             continue
         try:
             if path.suffix in (".py", ".ipynb") and path.stat().st_size > LARGEST_FILE:
@@ -63,6 +64,8 @@ def passed_over(folder: Path, configs: Collection[str], looked_at: Collection[Pa
                 cards.paths.append(shown)
         except OSError:
             continue
+    for kind in (programs, cards):
+        kind.paths = [path for path in kind.paths if (folder / path).resolve() not in looked_at]
     yield from (kind.sentence() for kind in (programs, others, cards, books, large) if kind.paths)
 
 

@@ -163,8 +163,8 @@ class Programs:
 
     def _settings_at(self, given: Path) -> Path:
         """Where fast-agent looks: at the path, else for a file of this name in the working directory."""
-        path = self.folder / given
-        return path if path.exists() or given.is_absolute() else self.folder / given.name
+        path, other = self.folder / given, self.folder / given.name
+        return other if other.exists() and not path.exists() and not given.is_absolute() else path
 
     def _closure(self, path: Path) -> list[Module]:
         found: dict[Path, Module] = {}

@@ -181,7 +181,9 @@ def _found(
         elif not card.tool_only:
             yield ("card", path.relative_to(folder).as_posix()), card, path
     looked_at = [*makers, *programs.read, *programs.loaded, *_cards(folder, programs=bool(makers))]
-    for told in passed_over(folder, CONFIG_NAMES, set(looked_at), top=any(path.parent == folder for path in makers)):
+    for told in passed_over(
+        folder, CONFIG_NAMES, {path.resolve() for path in looked_at}, top=any(path.parent == folder for path in makers)
+    ):
         faults.warn(Mark(str(folder)), told)
 
 

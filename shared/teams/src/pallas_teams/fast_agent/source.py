@@ -6,8 +6,10 @@ another module of the folder may make it.
 """
 
 import ast
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,12 @@ class Module:
 def read_module(path: Path, faults: FaultList) -> Module | None:
     """Read a module. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
-        tree = ast.parse(read_file(path), filename=str(path))
+        content = read_file(path)
+        if (undecoded := _undecoded(content)) is not None:
+            line, why = undecoded
+            faults.leave_out(Mark(str(path), line, 1), why)
+            return None
+        tree = ast.parse(content, filename=str(path))
     except OSError as error:
         faults.leave_out(Mark(str(path)), f"cannot be read: {error.strerror or type(error).__name__}")
         return None
@@ -94,6 +101,19 @@ def read_module(path: Path, faults: FaultList) -> Module | None:
         return None
     _check_forwarding(tree, path, faults)
     return _module(path, tree)
+
+
+def _undecoded(content: bytes) -> tuple[int, str] | None:
+    """The line of a module that is not in the encoding that it names, or in UTF-8, with what is wrong; None: it is."""
+    try:
+        encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+    except SyntaxError as error:
+        return 1, f"cannot be decoded: {error.msg}"
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        return content.count(b"\n", 0, error.start) + 1, f"is not {encoding}, which is its encoding"
+    return None
 
 
 def _module(path: Path, tree: ast.Module) -> Module:

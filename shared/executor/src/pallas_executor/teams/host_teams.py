@@ -151,8 +151,10 @@ class HostTeams:
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
             changed = await asyncio.to_thread(self._changes.unread)
+            files = [name for it in changed for name in await asyncio.to_thread(self._changes.changed, it)]
             if changed and await self._usable(changed):
-                log.info("the folder has changed, so this process ends", extra={"folder": changed[0].name})
+                facts = {"folder": changed[0].name, "files": files}
+                log.info("the folder has changed, so this process ends", extra=facts)
                 return
 
     async def _usable(self, changed: Sequence[Path]) -> bool:

@@ -43,7 +43,13 @@ class TeamCheck:
     def as_lines(self) -> list[str]:
         """The result as text: one line for each team or fault."""
         teams = [f"{team.folder}: team {team.name} with {', '.join(team.agents)}" for team in self.teams]
-        return [*teams, *(str(fault) for fault in self.found), *(f"{fault} (a warning)" for fault in self.warnings)]
+        return [*teams, *map(str, self.faults), *(line for team in self.teams for line in _told(team))]
+
+
+def _told(team: "TeamFolder") -> list[str]:
+    """What is said of parts of a folder that is used."""
+    left_out = [f"{fault} (left out, the rest is used)" for fault in team.left_out]
+    return [*left_out, *(f"{fault} (a warning)" for fault in team.warnings)]
 
 
 def check(folders: Sequence[Path]) -> TeamCheck:
@@ -104,7 +110,7 @@ def explain_folder(folder: Path) -> Explained:
         agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
         variables=_variables(folder),
-        notes=[*settings.notes, *map(str, (*team.left_out, *team.warnings))],
+        notes=[*settings.notes, *_told(team)],
     )
 
 

@@ -44,8 +44,9 @@ def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path, monke
         f"{folder}/team.py:6:32: agents.helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?",
         f"{folder}/team.py: agents.other: no agent 'othr' is found in its source",
     ]
-    assert set(wanted) <= {*explain_folder(folder).notes}
-    assert check([folder]).as_lines()[1:] == [f"{each} (a warning)" for each in wanted]
+    said = [f"{each} (a warning)" for each in wanted]
+    assert set(said) <= {*explain_folder(folder).notes}
+    assert check([folder]).as_lines()[1:] == said
     module = MODULE.replace('"Team"', '"Team", config_path=other()')
     (folder / "team.py").write_text(module, "utf-8")
     assert [str(each) for each in check([folder]).warnings] == wanted[1:]
@@ -55,7 +56,7 @@ def test_an_agent_without_a_model_is_said(folder: Path) -> None:
     (folder / "fastagent.config.yaml").write_text(CONFIG.replace("default_model: sonnet", ""), "utf-8")
     notes = explain_folder(folder).notes
     said = "agents.harper: has no model; set default_model, or a model in its source or in agents.yaml"
-    assert f"{folder}/team.py:5:2: {said}" in notes
+    assert f"{folder}/team.py:5:2: {said} (a warning)" in notes
 
 
 def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
@@ -87,4 +88,7 @@ def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(
         f"left out: {folder}/bad.py:2:1: is not Python that can be read: unmatched ')'",
         f"warning: {folder}/fast-agent.yaml:2:1: {TWICE}",
     )
-    assert {told.partition(": ")[2] for told in team.told} <= {*explain_folder(folder).notes}
+    ends = {"left out": " (left out, the rest is used)", "warning": " (a warning)"}
+    said = [f"{text}{ends[kind]}" for kind, _, text in (told.partition(": ") for told in team.told)]
+    assert {*said} <= {*explain_folder(folder).notes}
+    assert check([folder]).as_lines()[1:] == said

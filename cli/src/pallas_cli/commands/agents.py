@@ -140,6 +140,8 @@ class AgentRow:
         """The row as cells of a table."""
         facts = self.as_json()
         status = facts["status"] or "unknown"
+        if not self.workers and status == "ok":  # of the last worker that it had
+            status = "no worker is running"
         if facts["message"]:
             status = f"{status}: {facts['message']}"
         named = f" ({facts['title']})" if facts["kind"] == "fast-agent" and facts["title"] != facts["agent"] else ""
@@ -166,6 +168,9 @@ async def show_agents(bus: Bus, *, page: Page = WHOLE, as_json: bool) -> None:
         print_plain("There are no agents yet.")
         return
     print_table(("agent", "version", "kind", "model", "workers", "health"), (row.as_cells() for row in rows))
+    served = {row.definition.team for row in rows if row.workers}
+    if gone := sorted({row.definition.team for row in rows} - served - {DATA_TEAM}):
+        print_plain(f"No worker hosts {', '.join(gone)}: `pallas agents retire TEAM` removes a team.", err=True)
 
 
 async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:

@@ -200,6 +200,11 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
             3,
             "there is no x with cards for load_agents",
         ),
+        (
+            {"bad__py": "fast = getattr(f, 'FastAgent')()\n@fast.agent('x')\ndef f(): ..."},
+            2,
+            "it is not seen here that",
+        ),
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\n"}, 1, "has no line of three dashes"),

@@ -82,6 +82,8 @@ SHARED = "from common import fast\n" + ASK
             {"clerk": "a.py"},
         ),
         ({"a__py": f"{IMPORT}{MAKE}{ASK}{ASK}"}, {"asker": "a.py"}),
+        ({"a__py": f"{IMPORT}def make():\n    {MAKE}    return fast\nfast = make()\n{ASK}"}, {"asker": "a.py"}),
+        ({"a__py": "fast = importlib.import_module('fast_agent').FastAgent()\n" + ASK}, {"asker": "a.py"}),
     ],
 )
 def test_a_fast_agent_is_seen_however_a_program_gets_it(

@@ -8,9 +8,7 @@ from pathlib import Path
 from pallas_teams.faults import LARGEST_FILE, read_file
 
 _MOST_FILES, _DEEPEST = 20_000, 8
-_CARD = re.compile(
-    rb"\A---\r?\n(?:.*\n)*?(?:servers|agents|type:\s*(?:agent|chain|parallel|router|orchestrator|maker))\s*:?"
-)
+_CARD = re.compile(rb"^(servers|agents|instruction|model):|^type:\s*(agent|chain|parallel|router|orchestrator)\b", re.M)
 _OWN_CARDS = "agent-cards"
 _FIRST = 2000
 """Bytes of a Markdown file that are read."""
@@ -74,7 +72,9 @@ def _is_card(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         start = file.read(_FIRST)
-    return start.startswith(b"---") and (path.parent.name == _OWN_CARDS or _CARD.match(start) is not None)
+    return start.startswith(b"---") and (
+        path.parent.name == _OWN_CARDS or _CARD.search(start.split(b"\n---")[0]) is not None
+    )
 
 
 def _files(folder: Path) -> Iterator[Path]:

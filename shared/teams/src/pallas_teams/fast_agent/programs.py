@@ -66,7 +66,17 @@ class Programs:
             for made in self._visible(path):
                 seen.setdefault(made, []).append(path)
         found = [self._program(made, through) for made, through in seen.items()]
+        # A function that returns a `FastAgent` is called where the agents are declared.
+        used = {each.made.path for each in found if any(agent.name for agent in each.agents)}
+        found = [each for each in found if each.agents[0].unseen != _NO_AGENT or each.made.path not in used]
         return sorted(found, key=lambda each: (paths.index(each.path), each.made.line))
+
+    def unseen(self, path: Path, programs: Sequence[Program]) -> Mark | None:
+        """Where a module declares an agent of what may be a `FastAgent`, if it is none of these programs."""
+        module = self.module(path)
+        if module is None or not module.uses or any(module in self._closure(each.path) for each in programs):
+            return None
+        return module.mark(module.uses[0][1])
 
     def agents_at(self, path: Path) -> tuple[FoundAgent, ...]:
         """The agents of all `FastAgent`s that a module has."""
@@ -198,6 +208,8 @@ class Programs:
         if name in module.bases:
             return "class" if any(self._what(module, it, again) == "class" for it in module.bases[name]) else None
         head, _, rest = name.partition(".")
+        if name in module.returned:
+            return "class" if any(self._what(module, it, again) == "class" for it in module.returned[name]) else None
         for cut in range(len(name.split(".")), 0, -1):
             head, rest = (".".join(part) for part in (name.split(".")[:cut], name.split(".")[cut:]))
             if head in module.imported:

@@ -168,7 +168,11 @@ def _found(
     also = (
         [path for path in beside if path not in makers and path.is_file() and _may_use_another(path)] if makers else []
     )
-    for program in programs.find([*makers, *also]):
+    found = programs.find([*makers, *also])
+    for path in makers:
+        if (mark := programs.unseen(path, found)) is not None:
+            faults.leave_out(mark, f"it is not seen here that this is done with a FastAgent; {NAME_IT}")
+    for program in found:
         path = program.path.relative_to(folder)
         source = ".".join(path.with_suffix("").parts) if program.relative else path.as_posix()
         yield from ((("module", source), agent, program.path) for agent in program.agents if not agent.tool_only)

@@ -60,7 +60,7 @@ class Module:
     `imported` are names of other modules: (levels of a relative import, module, name there). `made` are calls whose
     result has a name, each with whether it is made when the module is imported. `uses` are calls of methods that
     declare or load agents, by what they are called on. `parameters` are names of arguments of functions: what a
-    function is given is not known.
+    function is given is not known. `returned` are the functions whose results a function returns.
     """
 
     path: Path
@@ -73,6 +73,7 @@ class Module:
     uses: tuple[tuple[str, ast.Call], ...]
     calls: tuple[ast.Call, ...]
     parameters: frozenset[str]
+    returned: Mapping[str, tuple[str, ...]]
 
     def mark(self, node: ast.expr) -> Mark:
         """The place of an expression."""
@@ -124,6 +125,7 @@ def _module(path: Path, tree: ast.Module) -> Module:
     bases: dict[str, tuple[str, ...]] = {}
     calls: list[ast.Call] = []
     parameters = set[str]()
+    returned: dict[str, tuple[str, ...]] = {}
     for node, at_import in _nodes(tree, at_import=True):
         match node:
             case ast.Import(names=names):
@@ -149,6 +151,8 @@ def _module(path: Path, tree: ast.Module) -> Module:
                     same[name] = other
             case ast.Call():
                 calls.append(node)
+            case ast.FunctionDef(name=name):
+                returned[name] = tuple(_returned(node))
             case ast.arg(arg=name):
                 parameters.add(name)
             case _:
@@ -162,7 +166,17 @@ def _module(path: Path, tree: ast.Module) -> Module:
     ]
     uses.sort(key=lambda each: each[1].lineno)
     return Module(
-        path, tree, imported, tuple(stars), made, same, bases, tuple(uses), tuple(calls), frozenset(parameters)
+        path,
+        tree,
+        imported,
+        tuple(stars),
+        made,
+        same,
+        bases,
+        tuple(uses),
+        tuple(calls),
+        frozenset(parameters),
+        returned,
     )
 
 
@@ -175,6 +189,20 @@ def _nodes(node: ast.AST, *, at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
         inside = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_guard(each)
         of_function = each.decorator_list if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) else []
         left += [(child, runs and (not inside or child in of_function)) for child in ast.iter_child_nodes(each)][::-1]
+
+
+def _returned(function: ast.FunctionDef) -> Iterator[str]:
+    """The functions whose results a function returns, at once or by a name."""
+    nodes = list(ast.walk(function))
+    made = {
+        _dotted(target): function_of(it.value)
+        for it in nodes
+        if isinstance(it, ast.Assign) and isinstance(it.value, ast.Call)
+        for target in it.targets
+    }
+    for node in nodes:
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield function_of(node.value) if isinstance(node.value, ast.Call) else made.get(_dotted(node.value), "")
 
 
 def _is_guard(node: ast.AST) -> bool:
@@ -195,8 +223,8 @@ def _dotted(node: ast.AST) -> str:
 
 
 def function_of(call: ast.Call) -> str:
-    """The name of what is called; empty if it has none."""
-    return _dotted(call.func)
+    """The name of what is called; of an attribute of anything else, that of the attribute. Empty if it has none."""
+    return _dotted(call.func) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
 
 
 def agent_of(module: Module, call: ast.Call) -> FoundAgent:

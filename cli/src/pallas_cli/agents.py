@@ -43,7 +43,13 @@ class TeamCheck:
     def as_lines(self) -> list[str]:
         """The result as text: one line for each team or fault."""
         teams = [f"{team.folder}: team {team.name} with {', '.join(team.agents)}" for team in self.teams]
-        return [*teams, *(str(fault) for fault in self.found), *(f"{fault} (a warning)" for fault in self.warnings)]
+        return [*teams, *map(str, self.faults), *(line for team in self.teams for line in _told(team))]
+
+
+def _told(team: "TeamFolder") -> list[str]:
+    """What is said of parts of a folder that is used."""
+    left_out = [f"{fault} (left out, the rest is used)" for fault in team.left_out]
+    return [*left_out, *(f"{fault} (a warning)" for fault in team.warnings)]
 
 
 def check(folders: Sequence[Path]) -> TeamCheck:
@@ -61,7 +67,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is known of a folder. `agents` has a few words on each; `notes` are sentences about its settings.
+    """What is known of a folder. `agents` has a few words on each, by its address; `notes` are sentences about it.
 
     `variables` are those that its files name: "set", "not set", or "default" where there is one to use.
     """
@@ -104,17 +110,18 @@ def explain_folder(folder: Path) -> Explained:
         agents=agents,
         servers={name: server.transport for name, server in team.servers.items()},
         variables=_variables(folder),
-        notes=[*settings.notes, *map(str, (*team.left_out, *team.warnings))],
+        notes=[*settings.notes, *_told(team)],
     )
 
 
 def _agent(team: "TeamFolder", agent: "AgentConfig", settings: Mapping[str, Any]) -> dict[str, Any]:
-    from pallas_teams.fast_agent.declared import declared
+    from pallas_teams.fast_agent.declared import Declared
 
     folder, source = team.folder.absolute(), agent.card or agent.module
-    found = declared(folder, agent, os.environ) if agent.kind == "fast-agent" else None
+    found = Declared(folder, os.environ).agent(agent) if agent.kind == "fast-agent" else None
     default = str(agent.model) if agent.model else settings.get("default_model")
     return {
+        "named": agent.member if agent.member != agent.name else None,
         "kind": agent.kind,
         "from": str(source.relative_to(folder)) if isinstance(source, Path) else source,
         "type": found and found.type,

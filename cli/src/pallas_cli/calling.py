@@ -34,6 +34,10 @@ _OWN = {"yes": Yes, "json": Annotated[bool, typer.Option("--json", help="Print J
 """Options that every tool has, unless its schema has one of that name."""
 
 
+_UNASKED = Annotated[bool, typer.Option("--yes", hidden=True)]
+"""The same where nobody is asked: scripts may pass it to any tool."""
+
+
 async def call(
     gateway: str,
     agent: str,
@@ -64,8 +68,7 @@ async def call(
                 raise not_there("tool", tool, tools, otherwise=f"; `pallas call {agent}` lists those of {agent}")
             given, own = read_arguments(tools[tool], f"pallas call {agent} {tool}", words)
             as_json = as_json or bool(own.get("json"))
-            hints = tools[tool].annotations
-            if hints is not None and hints.destructive_hint:
+            if _asks(tools[tool]):
                 confirm(f"{tool} may change or delete what is there", yes=bool(own.get("yes")), as_json=as_json)
             with progress() as show:
 
@@ -95,6 +98,8 @@ def read_arguments(tool: "Tool", program: str, words: Sequence[str]) -> tuple[Do
     options = {it: _parameter(it, name, forms[name], required=name in needed) for it, name in named.items()}
     for name, annotation in _OWN.items():
         if name not in forms:
+            if name == "yes" and not _asks(tool):
+                annotation = _UNASKED
             options[name] = Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=False)
     found: Document = {}
 
@@ -112,6 +117,11 @@ def read_arguments(tool: "Tool", program: str, words: Sequence[str]) -> tuple[Do
         raise typer.Exit
     given = {name: _value(name, forms[name], found.pop(it)) for it, name in named.items()}
     return whole or {name: value for name, value in given.items() if value not in (None, [])}, found
+
+
+def _asks(tool: "Tool") -> bool:
+    """Whether a call has to be confirmed."""
+    return tool.annotations is not None and bool(tool.annotations.destructive_hint)
 
 
 def _forms(tool: "Tool") -> dict[str, Document]:

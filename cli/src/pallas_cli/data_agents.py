@@ -98,11 +98,18 @@ def naming_agents(gateway: str, agent: str, token: str | None) -> Generator[None
     except CallFailed as error:
         if error.code != "not_found":
             raise
-        raise not_there("agent", agent, _known(gateway, agent, token), otherwise=_OTHERWISE) from error
+        reason, known = _known(gateway, agent, token)
+        if reason == "unknown agent":
+            raise not_there("agent", agent, known, otherwise=_OTHERWISE) from error
+        if known:
+            raise Refused(
+                f"{reason}: name one of {', '.join(known)}", word="ambiguous", details={"agents": known}
+            ) from error
+        raise not_there("agent", agent, otherwise=_OTHERWISE) from error
 
 
-def _known(gateway: str, agent: str, token: str | None) -> list[str]:
-    """Ids of agents that this caller may call; the gateway gives them with its error for an unknown one."""
+def _known(gateway: str, agent: str, token: str | None) -> tuple[str, list[str]]:
+    """Why the gateway does not know which agent is meant, and the ids that this caller may mean."""
     facts = execute(gateway, agent, "-", {}, {"task_id": "which-agents"}, token).get("error", {}).get("data", {})
     team, slash, _ = agent.rpartition("/")
-    return [f"{team}{slash}{each}" for each in facts.get("known", ())] if facts.get("reason") == "unknown agent" else []
+    return str(facts.get("reason", "")), [f"{team}{slash}{each}" for each in facts.get("known", ())]

@@ -159,7 +159,7 @@ async def test_the_model_is_published_without_its_provider(stage: Stage, bus: Co
     ("agent", "why"),
     [
         ("cut-off", "server away: cannot be reached: cannot connect"),
-        ("ends", "server ends: cannot be reached: it ended before it had answered (loading | no licence)"),
+        ("ends", "server ends: cannot be reached: it ended before it had answered (no licence | loading)"),
     ],
 )
 async def test_a_server_that_only_fast_agent_knows_of_is_reported_with_its_last_words_while_it_is_away(

@@ -1,5 +1,6 @@
 """What `pallas agents explain` says of a folder of fast-agent, without running its code."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,15 @@ def test_an_agent_has_the_model_of_its_source_else_that_of_the_settings(folder: 
 
 def test_names_that_nothing_has_are_said_with_what_was_meant(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAM_JWT", "x")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     wanted = [
-        f"{folder}/team.py:6:2: agents.helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?",
+        f"{folder}/team.py:6:32: agents.helper: server 'argoss' is not in mcp.servers; did you mean 'argos'?",
         f"{folder}/team.py: agents.other: no agent 'othr' is found in its source",
     ]
-    assert set(wanted) <= {*explain_folder(folder).notes}
-    assert check([folder]).as_lines()[1:] == [f"{each} (a warning)" for each in wanted]
-    module = MODULE.replace('"Team"', '"Team", config_path="other.yaml"')
+    said = [f"{each} (a warning)" for each in wanted]
+    assert set(said) <= {*explain_folder(folder).notes}
+    assert check([folder]).as_lines()[1:] == said
+    module = MODULE.replace('"Team"', '"Team", config_path=other()')
     (folder / "team.py").write_text(module, "utf-8")
     assert [str(each) for each in check([folder]).warnings] == wanted[1:]
 
@@ -53,7 +56,7 @@ def test_an_agent_without_a_model_is_said(folder: Path) -> None:
     (folder / "fastagent.config.yaml").write_text(CONFIG.replace("default_model: sonnet", ""), "utf-8")
     notes = explain_folder(folder).notes
     said = "agents.harper: has no model; set default_model, or a model in its source or in agents.yaml"
-    assert f"{folder}/team.py:5:2: {said}" in notes
+    assert f"{folder}/team.py:5:2: {said} (a warning)" in notes
 
 
 def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
@@ -67,7 +70,10 @@ def test_settings_that_are_translated_and_variables_that_are_needed_are_said(
     assert "  variable TEAM_JWT: not set" in found.as_lines()
 
 
-def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(tmp_path: Path) -> None:
+def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     folder = tmp_path / "team"
     folder.mkdir()
     (folder / "team.py").write_text(MODULE, "utf-8")
@@ -77,9 +83,12 @@ def test_a_part_that_is_left_out_is_a_fault_of_the_folder_and_a_warning_is_none(
     assert check([folder]).as_lines()[-1].endswith("fast-agent.yaml:2:1: " + TWICE + " (a warning)")
     (folder / "bad.py").write_text("from fast_agent import FastAgent\n)", "utf-8")
     assert not check([folder]).valid
-    [team] = read_teams([folder], {})
+    [team] = read_teams([folder], os.environ)
     assert team.told == (
-        f"left out: {folder}/bad.py:2:1: is not Python that can be read",
+        f"left out: {folder}/bad.py:2:1: is not Python that can be read: unmatched ')'",
         f"warning: {folder}/fast-agent.yaml:2:1: {TWICE}",
     )
-    assert {told.partition(": ")[2] for told in team.told} <= {*explain_folder(folder).notes}
+    ends = {"left out": " (left out, the rest is used)", "warning": " (a warning)"}
+    said = [f"{text}{ends[kind]}" for kind, _, text in (told.partition(": ") for told in team.told)]
+    assert {*said} <= {*explain_folder(folder).notes}
+    assert check([folder]).as_lines()[1:] == said

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.teams.folders import faults_of, load, only_fault, write_team
 
 from pallas_teams import HttpServer, StdioServer, TeamFaults, load_each, load_team, load_teams, reveal
+from pallas_teams.clashes import team_names
 from pallas_teams.fast_agent.kinds import agent_at
 from pallas_teams.fast_agent.translate import FORCED, expanded, force, settings_of, translate
 
@@ -166,6 +167,24 @@ def test_agents_are_found_where_fast_agent_is_started_with_them(
     assert sorted(load(project(tmp_path / "team", **files)).agents) == agents
 
 
+@pytest.mark.parametrize(
+    ("folders", "names"),
+    [
+        (["pa/src", "pb/src", "other"], ["pa-src", "pb-src", "other"]),
+        (["x/pa/src", "y/pa/src", "pb/src"], ["x-pa-src", "y-pa-src", "pb-src"]),
+        (["pa/src", "pb/src", "pa-src"], ["top-pa-src", "pb-src", "pa-src"]),
+        (["one/fleet", "two"], ["one-fleet", "two"]),
+        (["проект", "two"], ["team-dfb992", "two"]),
+    ],
+)
+def test_folders_of_one_name_are_told_apart_by_their_paths(
+    tmp_path: Path, folders: list[str], names: list[str]
+) -> None:
+    paths = [tmp_path / "top" / folder for folder in folders]
+    assert list(team_names(paths).values()) == names
+    assert team_names(reversed(paths)) == team_names(paths)
+
+
 def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
     folders = [project(tmp_path / name, agent__py=UNNAMED) for name in ("one", "two")]
     assert [team.namespace for team in load_teams(folders, {})] == ["local.pallas.one", "local.pallas.two"]
@@ -174,12 +193,17 @@ def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "line", "message"),
     [
-        ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "is not Python that can be read"),
-        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "called is not seen here"),
+        ({"bad__py": "from fast_agent import FastAgent\nfast = FastAgent("}, 2, "read: '(' was never closed"),
+        ({"bad__py": UNNAMED.replace("(instruction", "('a' + 'b', instruction")}, 3, "agent is computed"),
         (
             {"bad__py": "from fast_agent import FastAgent\nf = FastAgent('x')\nf.load_agents('x')"},
+            3,
+            "there is no x with cards for load_agents",
+        ),
+        (
+            {"bad__py": "fast = getattr(f, 'FastAgent')()\n@fast.agent('x')\ndef f(): ..."},
             2,
-            "is not seen here",
+            "it is not seen here that",
         ),
         ({"bad__py": MODULE.replace("Harper One", "get_health")}, 5, "no agent can be called 'get_health'"),
         ({"__fast-agent___agent-cards___bad__md": "---\nname: bad\ntype: nonsense\n---\n"}, 3, "no cards of this type"),

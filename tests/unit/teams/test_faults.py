@@ -330,4 +330,4 @@ def test_a_file_of_any_size_is_refused_without_being_read(name: str, tmp_path: P
     if name.endswith(".py"):
         (folder / "agents.yaml").unlink()
         (folder / "team.py").write_text("from fast_agent import FastAgent")
-    assert "cannot be read: larger than 4 MiB" in {it.message for it in faults_of(folder)}
+    assert any("larger than 4 MiB" in it.message for it in faults_of(folder))

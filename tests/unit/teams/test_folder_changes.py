@@ -36,6 +36,15 @@ def test_a_changed_folder_is_unread_until_the_change_is_undone(folders: tuple[Pa
     assert changes.unread() == []
 
 
+def test_the_files_that_have_changed_are_known(folders: tuple[Path, Path]) -> None:
+    changes, [one, _] = FolderChanges(folders), folders
+    with changes.reading(one):
+        pass
+    assert changes.changed(one) == []
+    (one / "agents.yaml").write_text("agents: {}", "utf-8")
+    assert changes.changed(one) == ["agents.yaml"]
+
+
 def test_a_change_that_is_undone_while_it_is_read_does_not_count_as_read(folders: tuple[Path, Path]) -> None:
     file = folders[0] / "agents.yaml"
     changes = FolderChanges(folders[:1])

@@ -139,9 +139,12 @@ class AgentRow:
         """The row as cells of a table."""
         facts = self.as_json()
         status = facts["status"] or "unknown"
+        if not self.workers and status == "ok":  # of the last worker that it had
+            status = "no worker is running"
         if facts["message"]:
             status = f"{status}: {facts['message']}"
-        cells = [self.name, facts["version"], facts["kind"], facts["model"] or "-"]
+        named = f" ({facts['title']})" if facts["kind"] == "fast-agent" and facts["title"] != facts["agent"] else ""
+        cells = [f"{self.name}{named}", facts["version"], facts["kind"], facts["model"] or "-"]
         return [*cells, str(self.workers), status]
 
 
@@ -164,6 +167,9 @@ async def show_agents(bus: Bus, *, page: Page = WHOLE, as_json: bool) -> None:
         print_plain("There are no agents yet.")
         return
     print_table(("agent", "version", "kind", "model", "workers", "health"), (row.as_cells() for row in rows))
+    served = {row.definition.team for row in rows if row.workers}
+    if gone := sorted({row.definition.team for row in rows} - served - {DATA_TEAM}):
+        print_plain(f"No worker hosts {', '.join(gone)}: `pallas agents retire TEAM` removes a team.", err=True)
 
 
 async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:

@@ -81,16 +81,16 @@ def run_faults(teams: "Sequence[TeamFolder]") -> "Iterator[Fault]":
 
     for team in teams:
         if any(agent.kind == "fast-agent" for agent in team.agents.values()):
-            for agent, reason in _failed_agents(team.folder).items():
+            for agent, reason in _failed_agents(team.folder, [it.folder for it in teams]).items():
                 known = team.agents.get(agent)
                 source = (known.card or known.module) if known else None
                 file = source if isinstance(source, Path) else team.folder
                 yield Fault(str(file), 0, 0, f"agents.{agent}", reason)
 
 
-def _failed_agents(folder: Path) -> Mapping[str, str]:
+def _failed_agents(folder: Path, beside: Sequence[Path]) -> Mapping[str, str]:
     python = fast_agent_python(os.environ, lambda line: print(line, file=sys.stderr))
-    command = (str(python), "-m", "fast_agent_worker.check", str(folder))
+    command = (str(python), "-m", "fast_agent_worker.check", str(folder), *map(str, beside))
     try:
         code, output = asyncio.run(_finished(command, team_environment(), CHECK_SECONDS))
     except TimeoutError:

@@ -31,7 +31,10 @@ def show_stack(console: Console, plan: Plan, logs: Path) -> None:
 
 def show_next_steps(console: Console, plan: Plan) -> None:
     """Print a few commands to try, on one line each so that they can be copied."""
-    agent = next((agent for team in plan.teams for agent in team.agents), "AGENT")
+    agents = [(team.name, agent) for team in plan.teams for agent in team.agents]
+    first = agents[:1] or [("", "AGENT")]
+    alone = sum(agent == first[0][1] for _, agent in agents) < 2
+    agent = first[0][1] if alone else "/".join(first[0])
     here = _here(plan.data)
     steps = [
         ("talk to an agent", f"{typed()} chat {agent}{here}"),

@@ -206,7 +206,12 @@ async def _worker(plan: Plan, _: int) -> Mapping[str, str]:
 
 async def _fast_agent_worker(plan: Plan, index: int) -> Mapping[str, str]:
     gateways = ",".join(dict.fromkeys((*plan.gateway_urls, plan.public_url)))
-    return {"PALLAS_TEAMS": str(plan.fast_agent[index].folder), "PALLAS_GATEWAY_URLS": gateways}
+    beside = os.pathsep.join(str(team.folder) for team in plan.teams)
+    return {
+        "PALLAS_TEAMS": str(plan.fast_agent[index].folder),
+        "PALLAS_BESIDE": beside,
+        "PALLAS_GATEWAY_URLS": gateways,
+    }
 
 
 async def _registry(plan: Plan, _: int) -> Mapping[str, str]:

@@ -72,6 +72,7 @@ class HostTeams:
     make: Callable[[TeamFolder], Awaitable[HostedTeam]]
     kinds: frozenset[str]
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    beside: Sequence[Path] = ()
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
@@ -132,7 +133,7 @@ class HostTeams:
             await asyncio.to_thread(reading.close)
 
     async def _load(self) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
-        return await asyncio.to_thread(load_each, self.folders, self.environ)
+        return await asyncio.to_thread(load_each, self.folders, self.environ, beside=self.beside)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.
@@ -150,8 +151,10 @@ class HostTeams:
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
             changed = await asyncio.to_thread(self._changes.unread)
+            files = [name for it in changed for name in await asyncio.to_thread(self._changes.changed, it)]
             if changed and await self._usable(changed):
-                log.info("the folder has changed, so this process ends", extra={"folder": changed[0].name})
+                facts = {"folder": changed[0].name, "files": files}
+                log.info("the folder has changed, so this process ends", extra=facts)
                 return
 
     async def _usable(self, changed: Sequence[Path]) -> bool:

@@ -23,6 +23,7 @@ class WorkerSettings(ExecutorSettings):
     """Settings of a worker."""
 
     teams: Folders = Field((), description="team folders to host, separated as in PATH")
+    beside: Folders = Field((), description="other team folders: of two with one name, each has a longer one")
     prices: Path | None = Field(None, description="file with the prices of models; none: no model has a price")
     slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
 
@@ -51,7 +52,7 @@ async def work_for_teams(
             async def make_watched(folder: TeamFolder) -> HostedTeam:
                 return await make(folder, watching)
 
-            hosting = HostTeams(executor, settings.teams, make_watched, kinds)
+            hosting = HostTeams(executor, settings.teams, make_watched, kinds, beside=settings.beside)
             await hosting.host_teams()
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [

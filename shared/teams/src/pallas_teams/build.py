@@ -8,7 +8,6 @@ from pydantic import SecretStr
 
 from pallas_contracts.agents import Allow, Icon, Limits
 from pallas_contracts.costs import Budget, TeamBudget
-from pallas_teams.clashes import slug
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of_section
 from pallas_teams.faults import FaultList, FieldPath, Mark, read_file
 from pallas_teams.model import (
@@ -36,13 +35,15 @@ from pallas_teams.shape import Branch, Entry, Leaf, Node, Row
 _MOST_ITERATIONS = 20
 
 
-def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]) -> TeamFolder:
-    """Make the team: read instruction files and fill in defaults.
+def build_team(
+    folder: Path, named: str, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]
+) -> TeamFolder:
+    """Make the team: read instruction files and fill in defaults. `named`: its name, if it gives none.
 
     Raises:
         OSError, UnicodeDecodeError: an instruction file has changed since it was checked.
     """
-    name = team.name or slug(folder)
+    name = team.name or named
     agents = {key: _agent(folder, key, section, team, config, environ) for key, section in team.agents.items()}
     used = {agent.model.provider for agent in agents.values() if agent.model}
     return TeamFolder(

@@ -25,13 +25,19 @@ class FolderChanges:
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
-        self._read: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._read: dict[Path, tuple[dict[str, str], frozenset[Path]]] = {}
         self._files: dict[Path, set[Path]] = {}
         self._doubted, self._partial = set(self._folders), set[Path]()
 
     def unread(self) -> list[Path]:
         """The folders that have changed since they were read, or were never read. Reads the files that count."""
         return [folder for folder in self._folders if self._digest(folder) != self._read.get(folder)]
+
+    def changed(self, folder: Path) -> list[str]:
+        """The files of a folder that are others than when it was read."""
+        known, now = self._read.get(folder), self._digest(folder)[0]
+        before = known[0] if known is not None else {}
+        return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
     @contextmanager
     def reading(self, folder: Path) -> Generator[None]:
@@ -65,8 +71,8 @@ class FolderChanges:
         """Count the folder as not read."""
         self._read.pop(folder, None)
 
-    def _digest(self, folder: Path) -> tuple[str, frozenset[Path]]:
-        digest = folder_digest(folder, None if folder in self._doubted else self._files.get(folder, ()))
+    def _digest(self, folder: Path) -> tuple[dict[str, str], frozenset[Path]]:
+        digest = file_digests(folder, None if folder in self._doubted else self._files.get(folder, ()))
         modules = (path for path in folder_files(folder) if path.suffix == ".py") if folder in self._partial else ()
         return digest, frozenset(modules)
 

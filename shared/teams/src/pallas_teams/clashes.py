@@ -3,12 +3,16 @@
 It reads trees, as `rules` does, so a clash is also found in a folder with other faults.
 """
 
+import hashlib
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_teams.faults import FaultList, Mark
+from pallas_teams.schema import RESERVED_TEAMS
 from pallas_teams.shape import Branch, Leaf
 
 _NOT_TOKEN = re.compile(r"[^a-z0-9_-]+")
@@ -16,20 +20,50 @@ _NOT_TOKEN = re.compile(r"[^a-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class TeamTree:
-    """A team folder and the tree of its `agents.yaml`."""
+    """A team folder, the name that it has without one in its `agents.yaml`, and the tree of that file."""
 
     folder: Path
+    name: str
     tree: Branch
 
 
-def slug(folder: Path) -> str:
-    """The team name that is made of a folder's name; empty if none can be made."""
-    return token(folder.resolve().name)
+def team_names(folders: Iterable[Path]) -> dict[Path, str]:
+    """The names of teams that are made of their folders' paths, whatever the order.
+
+    It is the name of the folder. Where two would have one, and where it is that of a service's own team, the folders
+    above come before it, as many as are needed.
+    """
+    paths = {folder: folder.resolve() for folder in folders}
+    depth = dict.fromkeys(set(paths.values()), 1)
+    while True:
+        names = {path: token("-".join(path.parts[1:][-deep:]), "team") for path, deep in depth.items()}
+        count, deepest = Counter(names.values()), dict[str, int]()
+        for path, name in names.items():
+            deepest[name] = max(deepest.get(name, 0), depth[path])
+        bad = [path for path, name in names.items() if count[name] > 1 or name in RESERVED_TEAMS]
+        deeper = [path for path in bad if depth[path] == deepest[names[path]] and depth[path] < len(path.parts) - 1]
+        if not deeper:
+            break
+        for path in deeper:
+            depth[path] += 1
+    unlike = {path: f"{names[path][:57]}-{digest(str(path))}" if path in bad else names[path] for path in depth}
+    return {folder: unlike[path] for folder, path in paths.items()}
 
 
-def token(text: str) -> str:
-    """A name of a team or an agent that is made of any text; empty if none can be made."""
-    return _NOT_TOKEN.sub("-", text.lower()).strip("-")[:64]
+def token(text: str, what: str = "agent") -> str:
+    """A name that is made of any text, and of a digest if that has letters which a name cannot have.
+
+    If nothing else is left, it begins with `what` it is the name of.
+    """
+    folded = "".join(it for it in unicodedata.normalize("NFKD", text).casefold() if not unicodedata.combining(it))
+    name = _NOT_TOKEN.sub("-", folded).strip("-")[:64].strip("-")
+    lost = not name or any(it.isalnum() and not it.isascii() for it in folded)
+    return f"{name[:57] or what}-{digest(text)}" if lost else name
+
+
+def digest(text: str) -> str:
+    """A few letters that stand for a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:6]
 
 
 def check_clashes(teams: Sequence[TeamTree], faults: FaultList) -> None:
@@ -43,9 +77,11 @@ def _check_names(teams: Sequence[TeamTree], faults: FaultList) -> None:
     taken: dict[str, TeamTree] = {}
     for team in teams:
         leaf = team.tree.text("name")
-        name = str(leaf.value) if leaf else slug(team.folder)
+        name = str(leaf.value) if leaf else team.name
         first = taken.setdefault(name, team)
-        if first is not team:
+        if first is not team and first.folder.resolve() == team.folder.resolve():
+            faults.add(team.tree.mark, (), f"is the folder of {first.folder}, which is given too")
+        elif first is not team:
             message = f"the team name is taken by {first.folder}; give this team another name"
             faults.add(leaf.mark if leaf else team.tree.mark, ("name",), message)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pallas_teams.addresses import check_config, check_forbidden, check_secrets
 from pallas_teams.build import build_team, expand
-from pallas_teams.clashes import TeamTree, check_clashes, slug
+from pallas_teams.clashes import TeamTree, check_clashes, team_names, token
 from pallas_teams.fast_agent.config import check_links, read_config
 from pallas_teams.fast_agent.declared import missing_parts
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
@@ -37,7 +37,7 @@ _FAILURES = (
 
 
 def load_team(folder: Path, environ: Mapping[str, str], *, beside: Sequence[Path] = ()) -> TeamFolder:
-    """Read one team folder; `beside` are those of other teams, whose secrets it must not have by a link.
+    """Read one team folder; `beside` are those of other teams, whose secrets and name it must not have.
 
     Blocks on the disk. `environ` has the values of `${NAME}`, and keys of providers that the folder does not configure.
 
@@ -55,9 +55,10 @@ def load_teams(
     Raises:
         TeamFaults: a folder has faults; it holds those of all folders.
     """
-    faults = FaultList(FIELDS)
-    readings = [_read(folder, environ, faults) for folder in folders]
-    check_clashes([TeamTree(it.folder, it.tree) for it in readings if it.tree is not None], faults)
+    faults, folders = FaultList(FIELDS), tuple(folders)
+    names = team_names((*folders, *beside))
+    readings = [_read(folder, names[folder], environ, faults) for folder in folders]
+    check_clashes([TeamTree(it.folder, it.name, it.tree) for it in readings if it.tree is not None], faults)
     check_links([it.folder for it in readings], beside, faults)
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
@@ -70,23 +71,26 @@ def load_teams(
 
 
 def _below(folder: Path, faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).is_relative_to(folder))
+    root = folder.absolute()
+    return tuple(fault for fault in dict.fromkeys(faults) if Path(fault.file).absolute().is_relative_to(root))
 
 
 def load_each(
-    folders: Sequence[Path], environ: Mapping[str, str]
+    folders: Sequence[Path], environ: Mapping[str, str], *, beside: Sequence[Path] = ()
 ) -> tuple[Mapping[Path, TeamFolder], Mapping[Path, TeamFaults]]:
     """Read the folders of several teams: those that can be used, and the faults of the others.
 
     A folder with faults does not touch the others: of two that clash, the first one without other faults can be used.
     """
     found = {folder: FaultList(FIELDS) for folder in folders}
-    readings = [_read(folder, environ, faults) for folder, faults in found.items()]
+    names = team_names((*folders, *beside))
+    readings = [_read(folder, names[folder], environ, faults) for folder, faults in found.items()]
     clashes = FaultList(FIELDS)
     check_clashes(
-        [TeamTree(it.folder, it.tree) for it in readings if it.tree is not None and not found[it.folder]], clashes
+        [TeamTree(it.folder, it.name, it.tree) for it in readings if it.tree is not None and not found[it.folder]],
+        clashes,
     )
-    check_links(folders, (), clashes)
+    check_links(folders, beside, clashes)
     teams: dict[Path, TeamFolder] = {}
     refused: dict[Path, TeamFaults] = {}
     for reading in readings:
@@ -103,9 +107,13 @@ def load_each(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What could be read of a folder. `tree` is that of `agents.yaml`; parts with faults are None."""
+    """What could be read of a folder. `name` is made of its path, `tree` is that of `agents.yaml`.
+
+    Parts with faults are None.
+    """
 
     folder: Path
+    name: str
     tree: Branch | None
     team: AgentsFile | None
     config: ConfigFile | None
@@ -115,7 +123,7 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
     if reading.team is None or reading.config is None:
         return None
     try:
-        team = build_team(reading.folder, reading.team, reading.config, environ)
+        team = build_team(reading.folder, reading.name, reading.team, reading.config, environ)
         faults.warnings += missing_parts(team, environ)
         return team
     except (OSError, UnicodeDecodeError, TeamFaults):
@@ -124,20 +132,20 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
         return None
 
 
-def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:
+def _read(folder: Path, name: str, environ: Mapping[str, str], faults: FaultList) -> _Reading:
     """Read a folder. Whatever fails is a fault of this folder: the process reads those of other teams, too."""
     try:
-        return _read_folder(folder, environ, faults)
+        return _read_folder(folder, name, environ, faults)
     except _FAILURES as error:
         faults.add(Mark(str(folder)), (), f"cannot be read: {type(error).__name__}")
-        return _Reading(folder, None, None, None)
+        return _Reading(folder, name, None, None, None)
 
 
-def _read_folder(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:
+def _read_folder(folder: Path, name: str, environ: Mapping[str, str], faults: FaultList) -> _Reading:
     if not folder.is_dir():
         faults.add(Mark(str(folder)), (), "is not a folder")
-        return _Reading(folder, None, None, None)
-    tree = _read_agents(folder, environ, faults)
+        return _Reading(folder, name, None, None, None)
+    tree = _read_agents(folder, name, environ, faults)
     foreign = tree is not None and FAST_AGENT in kinds_in(tree)
     config = read_config(folder, environ, faults) if foreign else _read_config(folder, environ, faults)
     if foreign and config is not None:
@@ -146,23 +154,24 @@ def _read_folder(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
         check_agents(tree, config, folder, environ, faults)
     return _Reading(
         folder,
+        name,
         tree,
         tree and parse_shape(AgentsFile, tree, faults),
         config and parse_shape(CONFIG_SCHEMA, config, faults),
     )
 
 
-def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
+def _read_agents(folder: Path, name: str, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
     written = (folder / AGENTS_FILE).exists()
-    parsed = parse_file(folder / AGENTS_FILE, faults) if written else project_tree(folder, environ, faults)
+    parsed = parse_file(folder / AGENTS_FILE, faults) if written else project_tree(folder, name, environ, faults)
     if parsed is None:
         return None
     check_forbidden(parsed, faults)
-    if not parsed.has("name") and not slug(folder):
-        faults.add(parsed.mark, ("name",), "is needed: the folder's name cannot be used as one")
-    given = parsed.text("name") if parsed.has("name") else None
-    if (given.value if given is not None else slug(folder)) in RESERVED_TEAMS:
-        faults.add(given.mark if given is not None else parsed.mark, ("name",), "is the name of a service's own team")
+    given = parsed.text("name")
+    if given is not None and given.value in RESERVED_TEAMS:
+        faults.add(given.mark, ("name",), "is the name of a service's own team")
+    if given is None and name != token(folder.resolve().name, "team"):
+        faults.warn(Mark(str(folder)), f"is team {name!r}: another team has the name of its folder")
     return _expanded(parsed, environ, faults) if written else parsed
 
 

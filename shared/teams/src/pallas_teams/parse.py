@@ -22,7 +22,7 @@ _LONGEST_VALUE = 1000
 """Characters of a number or another value that is no text: converting long ones takes too long."""
 
 _TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
-_QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
+_QUOTED = re.compile(r"""(?<!\S)(['"])(?!<)[^'"]{3,}\1""")
 
 
 def parse_file(path: Path, faults: FaultList, *, secret: bool = False, foreign: bool = False) -> Branch | None:

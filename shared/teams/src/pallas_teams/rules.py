@@ -10,7 +10,7 @@ from pathlib import Path
 from pallas_teams.fast_agent.cards import read_card
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kind_of, kinds_in
 from pallas_teams.fast_agent.project import module_file
-from pallas_teams.fast_agent.source import read_source
+from pallas_teams.fast_agent.source import read_module
 from pallas_teams.faults import FaultList, FieldPath, file_fault
 from pallas_teams.providers import OFFLINE, PROVIDERS, missing_setting, parse_model
 from pallas_teams.schema import RESERVED_AGENTS, TOKEN
@@ -128,7 +128,7 @@ def _check_sources(agent: Branch, path: FieldPath, folder: Path, environ: Mappin
         if problem or not found:
             faults.add(leaf.mark, (*path, field), problem or "")
         elif field == "module":
-            read_source(folder / found, faults)
+            read_module(folder / found, faults)
         else:
             read_card(folder / found, environ, faults)
 

@@ -33,10 +33,11 @@ from fast_agent.ui import console
 
 from fast_agent_worker.project.once import factory_once
 from fast_agent_worker.project.reasons import reason_of
+from fast_agent_worker.project.run_program import instances_of_a_run
 from pallas_contracts.errors import Rejected
 from pallas_teams import AgentConfig
 from pallas_teams.fast_agent.cards import cards_in
-from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS
+from pallas_teams.fast_agent.project import CARDS, TOOL_CARDS, module_file
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Project:
     _instances: dict[str, list[FastAgent]] = field(default_factory=dict[str, "list[FastAgent]"])
     _prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     _faulty: dict[Path, str] = field(default_factory=dict[Path, str])
+    _run: dict[Path, list[FastAgent]] = field(default_factory=dict[Path, "list[FastAgent]"])
 
     async def prepared(self, agent: AgentConfig) -> tuple[Prepared, str]:
         """The `FastAgent` that has an agent, ready, and the agent's name there.
@@ -102,18 +104,34 @@ class Project:
             await prepared.close()
 
     def _find(self, agent: AgentConfig) -> tuple[FastAgent, str]:
-        instances = self._load(agent)
+        """The `FastAgent` that has an agent. A program without it is run up to where it would run its agents."""
+        if (found := self._among(self._load(agent), agent)) is not None:
+            return found
+        if agent.module is not None and (file := self._file(agent.module)) is not None:
+            if file not in self._run:
+                with _as_program(self.folder, file.parent):
+                    dotted = str(agent.module) if not isinstance(agent.module, Path) else ""
+                    self._run[file] = instances_of_a_run(file, self.folder, dotted.rpartition(".")[0])
+            if (found := self._among(self._run[file], agent)) is not None:
+                return found
+        if agent.member is not None:
+            raise Rejected(f"its source has no agent {agent.member!r}")
+        raise Rejected("its source declares no agent")
+
+    def _among(self, instances: list[FastAgent], agent: AgentConfig) -> tuple[FastAgent, str] | None:
         for fast in instances:
             for name in (agent.member, agent.name):
                 known = self._prepared.get(id(fast))
                 if name is not None and (name in fast.agents or (known is not None and name in known.broken)):
                     return fast, name
-        if agent.member is not None:
-            raise Rejected(f"its source has no agent {agent.member!r}")
-        default = instances[0].get_default_agent_name()
-        if default is None:
-            raise Rejected("its source declares no agent")
+        if agent.member is not None or not instances or (default := instances[0].get_default_agent_name()) is None:
+            return None
         return instances[0], default
+
+    def _file(self, module: str | Path) -> Path | None:
+        if isinstance(module, Path):
+            return module
+        return (found := module_file(self.folder, module)) and self.folder / found
 
     def _load(self, agent: AgentConfig) -> list[FastAgent]:
         key = str(agent.card or agent.module)
@@ -255,8 +273,6 @@ def app_of(prepared: Prepared, agents: dict[str, Any]) -> AgentApp:
 
 def _instances_of(module: ModuleType) -> list[FastAgent]:
     named = {name: value for name, value in vars(module).items() if isinstance(value, FastAgent)}
-    if not named:
-        raise Rejected("its module makes no FastAgent")
     usual = [named[name] for name in _USUAL_NAMES if name in named]
     return [*usual, *(fast for fast in named.values() if fast not in usual)]
 

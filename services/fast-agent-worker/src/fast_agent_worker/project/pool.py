@@ -36,8 +36,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 30.0
 """Seconds between two attempts to connect a server: they double with each failure."""
 _QUICK = 1.0
 """Seconds. A turn waits for a server that was away if the last attempt failed in less."""
-_SAID = 500
+_SAID = 800
 """Characters of what a server has written last that are told with its health."""
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit)\b")
 _SIGNS: Mapping[str, str] = {
     "timed out": "no answer in time",
     "ot found": "its program or folder is not there",
@@ -170,9 +171,16 @@ class Connections:
         if server.reason != reason:
             facts = {"agent": self.agent, "server": name, "reason": reason} | ({"stderr": stderr} if stderr else {})
             log.warning("agent runs without a server's tools; it is tried again", extra=facts)
-        said = f" ({' | '.join(stderr)[-_SAID:]})" if stderr else ""
+        said = f" ({_last_first(stderr)[:_SAID]})" if stderr else ""
         server.reason, server.error, server.failed_at = reason, reason + said, time.monotonic()
         server.pause = min(max(2 * server.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+
+
+def _last_first(lines: Sequence[str]) -> str:
+    """The last lines of a server, the newest first, and before them an exception's: the end may be cut off."""
+    newest = list(reversed(lines))
+    newest.sort(key=lambda line: _EXCEPTION.match(line) is None)
+    return " | ".join(newest)
 
 
 def _reason(error: Exception) -> str:

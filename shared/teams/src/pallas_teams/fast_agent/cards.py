@@ -66,6 +66,11 @@ def read_card(path: Path, environ: Mapping[str, str], faults: FaultList) -> Foun
         members=tuple(members),
         tool_only=isinstance(tool_only, Leaf) and tool_only.value is True,
         description=_text(card, "description") or "",
+        places={
+            str(leaf.value): leaf.mark
+            for key in ("servers", *_MEMBERS, *_MEMBER)
+            for leaf in (*(leaf for _, leaf in card.texts(key)), *filter(None, [card.text(key)]))
+        },
     )
 
 

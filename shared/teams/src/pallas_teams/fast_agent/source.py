@@ -1,13 +1,15 @@
-"""Finds the agents that Python modules declare for fast-agent, without importing them.
+"""What one Python module says of fast-agent, without importing it: what it imports, makes and declares.
 
-It reads decorators such as `@fast.agent("harper", servers=["argos"])`, where `fast` is a name that the module gives a
-`FastAgent`. What a module computes is not seen, but for names of literals (`NAME = "harper"`): an agent with another
-name has to be named in `agents.yaml`.
+It reads calls such as `@fast.agent("harper", servers=["argos"])`. What a module computes is not seen, but for names of
+literals (`NAME = "harper"`) and paths that are made of them. Which `fast` is a `FastAgent` is found in `programs`:
+another module of the folder may make it.
 """
 
 import ast
+import tokenize
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,20 @@ _UNNAMED: Mapping[str, str] = dict.fromkeys(("agent", "custom", "smart"), UNNAME
 DECORATORS = frozenset(
     {*_UNNAMED, "orchestrator", "iterative_planner", "router", "chain", "parallel", "evaluator_optimizer", "maker"}
 )
+LOADS = "load_agents"
+NAME_IT = "name it in an agents.yaml"
 _MEMBERS = ("agents", "sequence", "fan_out", "fan_in", "generator", "evaluator", "worker")
+_SAME = ("resolve", "absolute", "abspath", "realpath", "expanduser", "str", "fspath", "Path")
+"""Calls that give the same file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
     """An agent as its source declares it. `members` are the agents that it uses; `tool_only` ones are no tools.
 
-    `name` is empty if it is computed, or if a program makes a `FastAgent` and declares none. `elsewhere`: its program
-    names the file of its settings itself, so its servers are not known here.
+    `name` is empty if it is not known, and `unseen` says why. `config` is the file of settings that its program names
+    itself; `elsewhere`: it computes that name, so its servers are not known here. `places` are the lines of members and
+    servers, where they are not that of the agent.
     """
 
     name: str
@@ -41,93 +48,290 @@ class FoundAgent:
     tool_only: bool = False
     description: str = ""
     elsewhere: bool = False
+    config: Path | None = None
+    unseen: str = ""
+    places: Mapping[str, Mark] = field(default_factory=dict[str, Mark])
 
 
-def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
-    """The agents that a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What a module says. Names may have dots (`app.fast`, `self.fast`).
+
+    `imported` are names of other modules: (levels of a relative import, module, name there). `made` are calls whose
+    result has a name, each with whether it is made when the module is imported. `uses` are calls of methods that
+    declare or load agents, by what they are called on. `parameters` are names of arguments of functions: what a
+    function is given is not known. `returned` are the functions whose results a function returns.
+    """
+
+    path: Path
+    tree: ast.Module
+    imported: Mapping[str, tuple[int, str, str]]
+    stars: tuple[tuple[int, str], ...]
+    made: Mapping[str, tuple[ast.Call, bool]]
+    same: Mapping[str, str]
+    bases: Mapping[str, tuple[str, ...]]
+    uses: tuple[tuple[str, ast.Call], ...]
+    calls: tuple[ast.Call, ...]
+    parameters: frozenset[str]
+    returned: Mapping[str, tuple[str, ...]]
+
+    def mark(self, node: ast.expr) -> Mark:
+        """The place of an expression."""
+        return Mark(str(self.path), node.lineno, node.col_offset + 1)
+
+
+def read_module(path: Path, faults: FaultList) -> Module | None:
+    """Read a module. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
-        tree = ast.parse(read_file(path), filename=str(path))
+        content = read_file(path)
+        if (undecoded := _undecoded(content)) is not None:
+            line, why = undecoded
+            faults.leave_out(Mark(str(path), line, 1), why)
+            return None
+        tree = ast.parse(content, filename=str(path))
     except OSError as error:
         faults.leave_out(Mark(str(path)), f"cannot be read: {error.strerror or type(error).__name__}")
-        return ()
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = error.lineno if isinstance(error, SyntaxError) else None
-        faults.leave_out(Mark(str(path), line or 0, 1 if line else 0), "is not Python that can be read")
-        return ()
+        return None
+    except SyntaxError as error:
+        mark = Mark(str(path), error.lineno or 0, max(error.offset or 1, 1) if error.lineno else 0)
+        faults.leave_out(mark, f"is not Python that can be read: {error.msg}")
+        return None
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+        faults.leave_out(Mark(str(path)), f"is not Python that can be read: {reason}")
+        return None
     _check_forwarding(tree, path, faults)
-    instances = dict(_instances(tree))
-    unseen = [FoundAgent("", "agent", Mark(str(path), made.lineno, 1)) for made in instances.values()]
-    return tuple(_agents(tree, path, instances)) or tuple(unseen[:1])
+    return _module(path, tree)
 
 
-def _instances(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """The names that a module gives a `FastAgent`, each with the call that makes it."""
-    for node in ast.walk(tree):
+def _undecoded(content: bytes) -> tuple[int, str] | None:
+    """The line of a module that is not in the encoding that it names, or in UTF-8, with what is wrong; None: it is."""
+    try:
+        encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+    except SyntaxError as error:
+        return 1, f"cannot be decoded: {error.msg}"
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        return content.count(b"\n", 0, error.start) + 1, f"is not {encoding}, which is its encoding"
+    return None
+
+
+def _module(path: Path, tree: ast.Module) -> Module:
+    imported: dict[str, tuple[int, str, str]] = {}
+    stars: list[tuple[int, str]] = []
+    made: dict[str, tuple[ast.Call, bool]] = {}
+    same: dict[str, str] = {}
+    bases: dict[str, tuple[str, ...]] = {}
+    calls: list[ast.Call] = []
+    parameters = set[str]()
+    returned: dict[str, tuple[str, ...]] = {}
+    for node, at_import in _nodes(tree, at_import=True):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as made):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=called) as made):
-                pass
+            case ast.Import(names=names):
+                for it in names:
+                    imported[it.asname or it.name] = (0, it.name, "")
+            case ast.ImportFrom(module=module, names=names, level=level):
+                for it in names:
+                    if it.name == "*":
+                        stars.append((level, module or ""))
+                    else:
+                        imported[it.asname or it.name] = (level, module or "", it.name)
+            case ast.ClassDef(name=name):
+                bases[name] = tuple(filter(None, map(_dotted, node.bases)))
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=value)
+                | ast.NamedExpr(target=target, value=value)
+            ) if name := _dotted(target):
+                if isinstance(value, ast.Call):
+                    if at_import or name not in made:
+                        made[name] = (value, at_import)
+                elif value is not None and (other := _dotted(value)):
+                    same[name] = other
+            case ast.Call():
+                calls.append(node)
+            case ast.FunctionDef(name=name):
+                returned[name] = tuple(_returned(node))
+            case ast.arg(arg=name):
+                parameters.add(name)
             case _:
-                continue
-        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) == "FastAgent":
-            yield name, made
-
-
-def _agents(tree: ast.Module, path: Path, instances: Mapping[str, ast.Call]) -> Iterator[FoundAgent]:
-    found = [
-        (decorator, decorator.func.attr, instances[decorator.func.value.id])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call)
-        and isinstance(decorator.func, ast.Attribute)
-        and decorator.func.attr in DECORATORS
-        and isinstance(decorator.func.value, ast.Name)
-        and decorator.func.value.id in instances
+                pass
+    uses = [
+        (name, call)
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr in (*DECORATORS, LOADS)
+        and (name := _dotted(call.func.value))
     ]
-    known = _Known(tree)
-    for call, type_, made in sorted(found, key=lambda each: each[0].lineno):
-        options = {keyword.arg: known.value(keyword.value) for keyword in call.keywords if keyword.arg}
-        position = 1 if type_ == "custom" else 0
-        given = known.value(call.args[position]) if len(call.args) > position else options.get("name")
-        unnamed = "name" not in options and len(call.args) <= position
-        name = _UNNAMED.get(type_) if unnamed else given
-        yield FoundAgent(
-            name=_text(name) or "",
-            type="agent" if type_ == "smart" else type_,
-            mark=Mark(str(path), call.lineno, call.col_offset + 1),
-            model=_text(options.get("model")),
-            servers=_texts(options.get("servers")),
-            members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
-            tool_only=options.get("tool_only") is True,
-            description=_text(options.get("description")) or "",
-            elsewhere=len(made.args) > 1 or any(it.arg == "config_path" for it in made.keywords),
-        )
+    uses.sort(key=lambda each: each[1].lineno)
+    return Module(
+        path,
+        tree,
+        imported,
+        tuple(stars),
+        made,
+        same,
+        bases,
+        tuple(uses),
+        tuple(calls),
+        frozenset(parameters),
+        returned,
+    )
 
 
-class _Known(ast.NodeTransformer):
-    """Reads expressions of a module of literals, and of names that it gives literals at its top."""
+def _nodes(node: ast.AST, *, at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """All nodes below one, each with whether it is run when the module is imported."""
+    left = [(node, at_import)]
+    while left:
+        each, runs = left.pop()
+        yield each, runs
+        inside = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_guard(each)
+        of_function = each.decorator_list if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) else []
+        left += [(child, runs and (not inside or child in of_function)) for child in ast.iter_child_nodes(each)][::-1]
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._named: dict[str, ast.Constant] = {}
-        for node in tree.body:
+
+def _returned(function: ast.FunctionDef) -> Iterator[str]:
+    """The functions whose results a function returns, at once or by a name."""
+    nodes = list(ast.walk(function))
+    made = {
+        _dotted(target): function_of(it.value)
+        for it in nodes
+        if isinstance(it, ast.Assign) and isinstance(it.value, ast.Call)
+        for target in it.targets
+    }
+    for node in nodes:
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield function_of(node.value) if isinstance(node.value, ast.Call) else made.get(_dotted(node.value), "")
+
+
+def _is_guard(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "__name__" in (
+        ast.unparse(it) for it in ast.walk(node.test) if type(it) is ast.Name
+    )
+
+
+def _dotted(node: ast.AST) -> str:
+    """`a.b.c`; empty for anything else."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr) if owner := _dotted(value):
+            return f"{owner}.{attr}"
+        case _:
+            return ""
+
+
+def function_of(call: ast.Call) -> str:
+    """The name of what is called; of an attribute of anything else, that of the attribute. Empty if it has none."""
+    return _dotted(call.func) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+
+
+def agent_of(module: Module, call: ast.Call) -> FoundAgent:
+    """The agent that a call of a decorator declares."""
+    known = Known(module)
+    assert isinstance(call.func, ast.Attribute)
+    type_ = call.func.attr
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    options = {key: known.value(value) for key, value in given.items()}
+    position = 1 if type_ == "custom" else 0
+    first = known.value(call.args[position]) if len(call.args) > position else options.get("name")
+    unnamed = "name" not in options and len(call.args) <= position
+    name = _text(_UNNAMED.get(type_) if unnamed else first) or ""
+    return FoundAgent(
+        name=name,
+        type="agent" if type_ == "smart" else type_,
+        mark=module.mark(call),
+        model=_text(options.get("model")),
+        servers=_texts(options.get("servers")),
+        members=tuple(member for key in _MEMBERS for member in _texts(options.get(key))),
+        tool_only=options.get("tool_only") is True,
+        description=_text(options.get("description")) or "",
+        unseen="" if name else f"the name of this agent is computed, so it is not seen here; {NAME_IT}",
+        places={
+            str(node.value): module.mark(node)
+            for key in (*_MEMBERS, "servers")
+            for node in (ast.walk(given[key]) if key in given else ())
+            if isinstance(node, ast.Constant)
+        },
+    )
+
+
+class Known:
+    """Reads expressions of a module: literals, names that it gives such at its top, and paths that are made of them."""
+
+    def __init__(self, module: Module) -> None:
+        self._path = module.path
+        self._named: dict[str, ast.expr] = {}
+        for node in module.tree.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as value):
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
                     self._named[name] = value
                 case _:
                     pass
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """What the name stands for."""
-        return self._named.get(node.id, node)
-
     def value(self, node: ast.expr) -> object:
-        """The value; None if it is not known."""
-        try:
-            return ast.literal_eval(self.visit(node))
-        except (ValueError, TypeError):
-            return None
+        """The value; None if it is not known. Names are followed, also in lists."""
+        match node:
+            case ast.Name(id=name) if isinstance(found := self._named.get(name), ast.Constant | ast.List | ast.Tuple):
+                return self.value(found)
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+                return [self.value(item) for item in items]
+            case ast.Constant(value=value):
+                return value
+            case _:
+                return None
+
+    def path(self, node: ast.expr, depth: int = 0) -> Path | None:
+        """A path, against the working directory if it is relative; None if it is not known."""
+        again = depth + 1
+        match node:
+            case _ if depth > 20:
+                return None
+            case ast.Constant(value=str(text)):
+                return Path(text)
+            case ast.Name(id="__file__"):
+                return self._path.absolute()
+            case ast.Name(id=name) if name in self._named:
+                return self.path(self._named[name], again)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._joined([left, right], again)
+            case ast.Attribute(value=value, attr="parent"):
+                found = self.path(value, again)
+                return found and found.parent
+            case ast.Subscript(value=ast.Attribute(value=value, attr="parents"), slice=ast.Constant(value=int(number))):
+                found = self.path(value, again)
+                return found.parents[number] if found and 0 <= number < len(found.parents) else None
+            case ast.Call(func=function, args=arguments):
+                return self._called(function, arguments, again)
+            case _:
+                return None
+
+    def _called(self, function: ast.expr, arguments: list[ast.expr], depth: int) -> Path | None:
+        name = function.attr if isinstance(function, ast.Attribute) else _dotted(function)
+        match name, arguments:
+            case "cwd" | "getcwd", []:
+                return Path()
+            case "dirname", [one]:
+                found = self.path(one, depth)
+                return found and found.parent
+            case "join" | "joinpath" | "Path" | "PurePath", [_, *_]:
+                owner = [function.value] if name == "joinpath" and isinstance(function, ast.Attribute) else []
+                return self._joined([*owner, *arguments], depth)
+            case _ if name in _SAME and arguments:
+                return self.path(arguments[0], depth)
+            case _ if name in _SAME and isinstance(function, ast.Attribute):
+                return self.path(function.value, depth)
+            case _:
+                return None
+
+    def _joined(self, parts: list[ast.expr], depth: int) -> Path | None:
+        found = [self.path(part, depth) for part in parts]
+        known = [each for each in found if each is not None]
+        return Path(*known) if len(known) == len(found) else None
 
 
 def _text(value: object) -> str | None:

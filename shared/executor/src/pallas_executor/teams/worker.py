@@ -10,7 +10,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.leaders import Leaders, watch_leaders
 from pallas_contracts.catalog import TURN_LOG, WORKER
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.service import connect_service
+from pallas_executor.service import connect_service, publish_again
 from pallas_executor.teams.host_teams import HostedTeam, HostTeams
 from pallas_executor.teams.metered import Watching, make_metrics
 from pallas_runtime.process import STORED, Process
@@ -53,6 +53,7 @@ async def work_for_teams(
 
             hosting = HostTeams(executor, settings.teams, make_watched, kinds)
             await hosting.host_teams()
+            publish_again(bus, hosting.publish)
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [
                 process.vital(bus.spawn(hosting.follow_changes() if reloads else hosting.wait_for_change())),

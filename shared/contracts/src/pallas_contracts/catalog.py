@@ -253,7 +253,7 @@ DEAD_LETTER = Contract(
     Template("pallas.v1.dead.letter.{team}.{agent}.{letter}"),
     DeadLetter,
     owners=EXECUTORS,
-    readers=(*EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=DEAD_LETTERS,
     summary="A turn could not be handled, and why.",
 )

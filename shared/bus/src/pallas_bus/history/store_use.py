@@ -15,7 +15,7 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from pallas_bus.transport.connection import Bus
-from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import DEAD_LETTERS, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 
 _WANTED = 32
 """Messages of a stream that are read at a time, and the last of which are kept: four times as many."""
@@ -54,7 +54,7 @@ class StoreUse:
         Raises:
             Unavailable: the broker does not answer.
         """
-        names = [stream.name for stream in (TURN_LOG, TURN_QUEUE, TURN_OBJECTS)]
+        names = [stream.name for stream in (TURN_LOG, TURN_QUEUE, TURN_OBJECTS, DEAD_LETTERS)]
         states = {name: await self._state(name) for name in names}
         self.total = sum(state.size for state in states.values())
         if self.total <= least:

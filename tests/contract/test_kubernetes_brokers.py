@@ -1,9 +1,17 @@
-"""The brokers of `deploy/k8s`: they drain and recover in time, stay within their memory, and share no node."""
+"""The brokers of `deploy/k8s`: they drain and recover in time, stay within their memory, and share no node.
 
+None is started on a full disk, where it would remove streams.
+"""
+
+import os
 import re
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 from tests.deployment.kubernetes import NAME, OVERLAYS, Object, container, of_kind, pods
+from tests.embedded import nats_binary
 
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 MIB = 1024 * 1024
@@ -61,6 +69,34 @@ def test_a_broker_may_read_its_whole_store_again_before_it_is_restarted(overlay:
     probe = container(pods(overlay)["nats"])["startupProbe"]
     allowed = probe["periodSeconds"] * probe["failureThreshold"]
     assert allowed >= size(setting(overlay, "max_file_store")) / SLOWEST_READ
+
+
+@each_overlay
+def test_a_broker_waits_for_room_on_its_disk_and_then_takes_its_arguments(overlay: str, tmp_path: Path) -> None:
+    [found] = [each for name, each in of_kind(overlay, "ConfigMap").items() if name.startswith("nats-")]
+    broker, binary = container(pods(overlay)["nats"]), nats_binary()
+    assert (broker["command"], {"name": "data", "mountPath": "/data"} in broker["volumeMounts"]) == (
+        ["sh", "/etc/nats/start.sh"],
+        True,
+    )
+    assert binary is not None
+    script = tmp_path / "start.sh"
+    script.write_text(found["data"]["start.sh"])
+    path = f"{binary.parent}:{os.environ['PATH']}"
+    with subprocess.Popen(
+        ["sh", script, "--version"],
+        env={"PATH": path, "STORE": str(tmp_path), "ROOM_KIB": str(2**60)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stdout is not None
+        assert waiting.stderr.readline() == f"the disk of {tmp_path} is full: waiting for room\n"
+        waiting.send_signal(signal.SIGTERM)
+        assert (waiting.wait(10), waiting.stdout.read()) == (0, "")
+    environ = {"PATH": path, "STORE": str(tmp_path)}
+    assert subprocess.check_output(["sh", script, "--version"], env=environ).startswith(b"nats-server: v")
 
 
 @each_overlay

@@ -1,10 +1,15 @@
-"""The broker stops or is killed, then comes back: every service reports it and recovers, and no turn is lost."""
+"""The broker stops or is killed, then comes back: every service reports it and recovers, and no turn is lost.
+
+It may come back without its streams: they are made again, and what processes know of budgets and holds is stored again.
+"""
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -18,8 +23,13 @@ from tests.integration.real_parts import a_lab, until
 from tests.waiting import Collected, soon
 
 from pallas_bus.connection import Bus
+from pallas_bus.kv import get, put
 from pallas_bus.reads import read
-from pallas_contracts.catalog import CLI, TURN_LOG, TURN_QUEUE
+from pallas_bus.streams import stream_name, stream_names
+from pallas_contracts.backups import Hold
+from pallas_contracts.catalog import AGENTS, BUDGETS, CLI, HOLDS, PROBES, TURN_LOG, TURN_QUEUE
+from pallas_contracts.costs import GrantedBudget
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TurnOutcome
 
 RECOVERS_WITHIN = 30.0
@@ -136,6 +146,43 @@ async def ends_of(bus: Bus, team: str, agent: str) -> dict[str, list[str]]:
         if ".outcome." in record.subject:
             found.append(TurnOutcome.model_validate_json(record.data).status)
     return ends
+
+
+GRANTED = GrantedBudget(kind="every", name="team", tokens_per_day=1_000_000, set_at=utc_now())
+HELD = Hold(backup="none", taken_at=utc_now(), restored_at=utc_now(), restored_by="tests", released_at=utc_now())
+
+
+@pytest.mark.parametrize("how", ["deleted", "store lost"])
+async def test_streams_that_the_broker_has_lost_are_named_and_made_again_and_calls_are_answered(
+    stack: Stack, bus: Connecting, how: str
+) -> None:
+    operator = await bus(CLI, url=stack.server.url)
+    await put(operator, BUDGETS, GRANTED, kind="every", name="team")
+    await put(operator, HOLDS, HELD, hold="restore")
+    async with stack.client("sure") as client:
+        assert text_of(await client.call_tool("say", {"text": "before"})).startswith("before")
+        if how == "deleted":
+            for name in await stream_names(operator):
+                await operator.api(f"STREAM.DELETE.{name}", {})
+        else:
+            await asyncio.to_thread(stack.server.kill9)
+            shutil.rmtree(stack.server.folder / "store")
+            await asyncio.to_thread(stack.server.start)
+        uses = {"gateway": TURN_LOG, "worker": TURN_QUEUE, "registry": AGENTS, "monitor": PROBES}
+
+        async def says(service: str, stream: str) -> bool:
+            return stream in ((await stack.services[service].missing()) or {}).get("streams", "")
+
+        await asyncio.gather(*(until(partial(says, name, stream_name(used))) for name, used in uses.items()))
+        await stack.all_ready()
+
+        async def answered() -> bool:
+            result = await soon(client.call_tool("say", {"text": "after"}), RECOVERS_WITHIN)
+            return not result.is_error and text_of(result).startswith("after")
+
+        await until(answered, RECOVERS_WITHIN)
+    assert await get(operator, BUDGETS, kind="every", name="team") == GRANTED
+    assert await get(operator, HOLDS, hold="restore") == HELD
 
 
 async def test_turns_survive_an_outage_of_the_broker_and_every_service_reports_it_and_recovers(

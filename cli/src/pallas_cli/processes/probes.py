@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pallas_cli.processes.child import Probe
 
 ROOM = 16 * 1024**2
-"""Bytes that a disk must have free for a server that could not write to be started again."""
+"""Bytes that a disk must have free for a server to be started."""
 
 _TIMEOUT = 2.0
 _UNKNOWN = frozenset({0, 404, 503})
@@ -36,11 +36,16 @@ def complains(url: str, words: bytes) -> Probe:
     return _gets(url, lambda answer: words in answer)
 
 
+def has_room(folder: Path) -> bool:
+    """Whether the disk of `folder` has `ROOM` bytes free."""
+    return shutil.disk_usage(folder).free >= ROOM
+
+
 def with_room(folder: Path, probe: Probe) -> Probe:
     """The probe, which expects `ROOM` bytes on the disk of `folder`, too."""
 
     async def both() -> bool:
-        return shutil.disk_usage(folder).free >= ROOM and await probe()
+        return has_room(folder) and await probe()
 
     return both
 

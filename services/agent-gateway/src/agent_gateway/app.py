@@ -37,6 +37,7 @@ from pallas_contracts.catalog import (
     GATEWAY,
     GATEWAYS,
     HEALTH,
+    HOLDS,
     PRESENCE_TTL,
     RESOLVE,
     SESSIONS,
@@ -102,6 +103,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             kv.watch(bus, SESSIONS) as sessions,
             kv.watch(bus, GATEWAYS) as gateways,
             kv.watch(bus, WORKERS) as presences,
+            kv.watch(bus, HOLDS),  # so that it can write them again
         ):
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = make_metrics(process.probes.metrics)

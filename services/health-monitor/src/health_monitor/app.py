@@ -28,7 +28,7 @@ from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.kv import watch
 from pallas_bus.leaders import watch_leaders
-from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
+from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, SPENDING, WORKERS
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service, Simple
 
@@ -72,6 +72,8 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[S
         await folders.reload()
         process.vital(bus.spawn(measure_teams(bus, agents, folders, metrics, settings.measure_interval)))
         spending = KeepSpending(bus)
+        streams.use(bus, SPENDING)
+        bus.on_made_again(streams.stream_name(SPENDING), spending.begin_again)
         process.vital(bus.spawn(spending.run()))
         metrics.spending_lag.set_function(lambda: spending.lag)
         async with _started(bus, monitor, process) as service:

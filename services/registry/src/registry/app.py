@@ -9,9 +9,10 @@ import httpx2
 from pallas_bus.access import Access
 from pallas_bus.connection import connect
 from pallas_bus.kv import watch
+from pallas_bus.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
-from pallas_runtime.process import Process
+from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service, Simple
 from registry.catalogue import Catalogue, Cell, ask_all, keep_asking
 from registry.http import make_http
@@ -34,7 +35,9 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
         watch(bus, AGENTS) as agents,
         watch(bus, HEALTH) as health,
         watch(bus, GATEWAYS) as gateways,
+        watch_leaders(bus) as leaders,
     ):
+        process.probes.checks[STORED] = leaders.missing
         process.probes.checks["tables"] = lambda: _unread(
             agents=agents.synced, health=health.synced, gateways=gateways.synced
         )

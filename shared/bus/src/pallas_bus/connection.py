@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ from nats.errors import NoRespondersError
 from pallas_bus.access import Access
 from pallas_bus.client import BusClient
 from pallas_bus.errors import (
+    Poll,
     Rarely,
     Stored,
     api_error,
@@ -55,10 +56,13 @@ class Bus:
     _acks: dict[str, asyncio.Future[Msg]] = field(default_factory=dict[str, "asyncio.Future[Msg]"])
     _ack_prefix: str = ""
     _ack_number: int = 0
-    _on_reconnect: list[Callable[[], Coroutine[Any, Any, None]]] = field(
-        default_factory=list[Callable[[], Coroutine[Any, Any, None]]]
-    )
+    _on_reconnect: list[Poll] = field(default_factory=list[Poll])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    used: dict[str, dict[str, Any] | None] = field(default_factory=dict[str, "dict[str, Any] | None"])
+    """The streams that this process uses by name, each with its configuration if this service declares it."""
+    seen: set[str] = field(default_factory=set[str])
+    """Those that were there once."""
+    _on_made_again: list[tuple[str, Poll]] = field(default_factory=list[tuple[str, Poll]])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     rarely: Rarely = field(default_factory=Rarely)
     breaks: int = 0
@@ -83,7 +87,7 @@ class Bus:
         """The broker's limit for one message, in bytes."""
         return self.client.max_payload
 
-    def on_reconnect(self, action: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def on_reconnect(self, action: Poll) -> Callable[[], None]:
         """Run `action` after every reconnect, retrying until it succeeds. Returns a function that removes it."""
         self._on_reconnect.append(action)
 
@@ -92,6 +96,18 @@ class Bus:
                 self._on_reconnect.remove(action)
 
         return remove
+
+    def on_made_again(self, stream: str, action: Poll) -> Callable[[], None]:
+        """Run `action` whenever a stream that was missing is there again. Returns a function that removes it."""
+        entry = stream, action
+        self._on_made_again.append(entry)
+        return lambda: self._on_made_again.remove(entry)
+
+    def made_again(self, streams: Collection[str]) -> None:
+        """Streams that were missing are there again: run the actions of `on_made_again`, each in a task of its own."""
+        for stream, action in list(self._on_made_again):
+            if stream in streams:
+                self.spawn(poll_now(action))
 
     def spawn(
         self, work: Coroutine[Any, Any, None], *, at_once: bool = False, context: Context | None = None

@@ -3,6 +3,9 @@
 A copy subscribes to the bucket's republished changes. It reads a snapshot at the start and after a reconnect, and polls
 for changes whose notification was lost, so it needs no consumer on the server. Entries of a bucket with a time to live
 also expire in the copy, because the broker publishes nothing when they expire.
+
+A bucket that was lost is made again empty, and its positions begin at 1 again. A copy keeps what it has, takes what is
+stored later for newer, and its process writes its entries again if it owns the bucket and may write it.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
@@ -19,10 +23,10 @@ from pallas_bus.connection import Bus
 from pallas_bus.errors import keep_polling, poll_now, polling
 from pallas_bus.headers import EXPECTED, time_to_live
 from pallas_bus.reads import Record, read, read_last
-from pallas_bus.streams import bucket_subject, live_subject, stream_name
+from pallas_bus.streams import bucket_subject, live_subject, stream_name, use
 from pallas_contracts.contract import Bucket
-from pallas_contracts.errors import PallasError, Unavailable
-from pallas_contracts.message import Message
+from pallas_contracts.errors import Conflict, PallasError, Unavailable
+from pallas_contracts.message import Message, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +35,14 @@ POLL_SECONDS = 30.0
 """Seconds between two polls: the copy has a change whose notification was lost at most that much later."""
 _REMEMBERED = 10_000
 _GONE = frozenset({"DEL", "PURGE"})
+_NEVER = (0, datetime.min.replace(tzinfo=UTC))
 
 
 @dataclass(slots=True)
 class _Entry[M: Message]:
     value: M
     seq: int
+    at: datetime
     seen: float
 
 
@@ -45,17 +51,18 @@ class Table[M: Message]:
     """The entries of a bucket by key, or those under `keys`. Made by `watch`; readers use it as a mapping.
 
     `synced` is set once the bucket has been read. `_read` is the position up to which the bucket was read. Live changes
-    do not move it, since one before them may be lost.
+    do not move it, since one before them may be lost. `_gone` has the position and time of removals.
     """
 
     bus: Bus
     bucket: Bucket[M]
     keys: str | None = None
     _entries: dict[str, _Entry[M]] = field(default_factory=dict[str, "_Entry[M]"])
-    _gone: dict[str, int] = field(default_factory=dict[str, int])
+    _gone: dict[str, tuple[int, datetime]] = field(default_factory=dict[str, tuple[int, datetime]])
     _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _read: int = 0
+    _lost: bool = False
 
     @property
     def filter(self) -> str:
@@ -76,7 +83,7 @@ class Table[M: Message]:
     def entry(self, key: str) -> tuple[M | None, int]:
         """The value of `key` (None: there is none) and the position to `put` after, which may be out of date."""
         known = self._entries.get(key)
-        return (known.value, known.seq) if known is not None else (None, self._gone.get(key, 0))
+        return (known.value, known.seq) if known is not None else (None, self._gone.get(key, _NEVER)[0])
 
     def items(self) -> Iterator[tuple[str, M]]:
         """Iterate over keys and values, by key."""
@@ -89,7 +96,7 @@ class Table[M: Message]:
     def positions(self) -> dict[str, tuple[M | None, int]]:
         """Values with their positions in the bucket, by key; for a removed entry, None and the removal's position."""
         there: dict[str, tuple[M | None, int]] = {key: (entry.value, entry.seq) for key, entry in self._entries.items()}
-        return there | {key: (None, seq) for key, seq in self._gone.items()}
+        return there | {key: (None, seq) for key, (seq, _) in self._gone.items()}
 
     def on_change(self, listener: Callable[[str, M | None], None]) -> None:
         """Call `listener(key, value)` for every entry now and for each later change; None means it was removed."""
@@ -100,16 +107,24 @@ class Table[M: Message]:
     async def refresh(self, keys: str | None = None) -> None:
         """Read a snapshot of the keys, or of these (wildcards allowed), and remove the entries that it does not have.
 
+        It removes none if the bucket was lost: nobody has removed them.
+
         Raises:
             Unavailable: the bucket cannot be read.
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
         stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.filter)
-        records = [record async for record in read(self.bus, stream, wanted, timeout=self.bus.timeout)]
+        try:
+            records = [record async for record in read(self.bus, stream, wanted, timeout=self.bus.timeout)]
+        except Unavailable as error:
+            self._lost = self._lost or error.code == "no_stream"
+            raise
         present = {self._key(record) for record in records}
-        for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
-            self._remove(key, self._entries[key].seq)
+        for key, entry in () if self._lost else list(self._entries.items()):
+            if key not in present and entry.seen < started:
+                self._remove(key, entry.seq, entry.at)
+        self._lost = False
         for record in records:
             self._take(record)
         self.synced.set()
@@ -124,9 +139,23 @@ class Table[M: Message]:
         async for record in read(self.bus, stream, everything, after=self._read):
             self._take(record)
 
+    async def made_again(self) -> None:
+        """The bucket was lost, and is there again: read it from its beginning, and write what only this process has.
+
+        Raises:
+            Unavailable: the bucket cannot be read or written.
+        """
+        self._read = 0
+        if self.bus.service == self.bucket.owner and self.bus.service in self.bucket.writers:
+            for key, entry in list(self._entries.items()):
+                with suppress(Conflict):  # there is an entry already
+                    payload = entry.value.model_dump_json().encode()
+                    await self.bus.put(bucket_subject(self.bucket, key), payload, _over(0))
+        await self.poll()
+
     def _take(self, record: Record) -> None:
         self._read = record.seq
-        self._apply(self._key(record), record.data, record.headers.get("KV-Operation"), record.seq)
+        self._apply(self._key(record), record.data, record.headers.get("KV-Operation"), record.seq, record.time)
 
     def _key(self, record: Record) -> str:
         return record.subject[len(bucket_subject(self.bucket, "")) :]
@@ -141,25 +170,29 @@ class Table[M: Message]:
         assert self.bucket.ttl is not None
         oldest = time.monotonic() - self.bucket.ttl
         for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
-            self._remove(key, self._entries[key].seq)
+            self._remove(key, self._entries[key].seq, self._entries[key].at)
 
     def changed(self, key: str, value: M | None, position: int) -> None:
         """Take a change that this process has made, before it hears of it; None: the entry was removed."""
         data, operation = (value.model_dump_json().encode(), None) if value is not None else (b"", "PURGE")
-        self._apply(key, data, operation, position)
+        if position > self._last(key)[0]:
+            self._apply(key, data, operation, position, utc_now())
 
     async def on_message(self, message: Msg) -> None:
         """Apply one republished change."""
         headers = message.headers or {}
         key = message.subject[len(live_subject(f"kv.{self.bucket.name}.")) :]
-        self._apply(key, message.data, headers.get("KV-Operation"), int(headers.get("Nats-Sequence", "0")))
+        stored_at = datetime.fromisoformat(headers["Nats-Time-Stamp"])
+        self._apply(key, message.data, headers.get("KV-Operation"), int(headers["Nats-Sequence"]), stored_at)
 
-    def _apply(self, key: str, data: bytes, operation: str | None, seq: int) -> None:
-        known = self._entries.get(key)
-        if seq <= (known.seq if known else self._gone.get(key, 0)):
-            return
+    def _apply(self, key: str, data: bytes, operation: str | None, seq: int, at: datetime) -> None:
+        last, last_at = self._last(key)
+        if seq <= last:
+            if at <= last_at:
+                return
+            self._read = 0  # the bucket was made again
         if operation in _GONE:
-            self._remove(key, seq)
+            self._remove(key, seq, at)
             return
         try:
             value = self.bucket.read(key, data)
@@ -168,14 +201,20 @@ class Table[M: Message]:
                 "unreadable entry", extra={"bucket": self.bucket.name, "key": key, "faults": error.error_count()}
             )
             return
+        known = self._entries.get(key)
         same = known is not None and known.value == value
-        self._entries[key] = _Entry(value, seq, time.monotonic())
+        self._entries[key] = _Entry(value, seq, at, time.monotonic())
         self._gone.pop(key, None)
         if not same:
             self._notify(key, value, *self._listeners)
 
-    def _remove(self, key: str, seq: int) -> None:
-        self._gone[key] = seq
+    def _last(self, key: str) -> tuple[int, datetime]:
+        """The position and the time of the last change of an entry."""
+        known = self._entries.get(key)
+        return (known.seq, known.at) if known is not None else self._gone.get(key, _NEVER)
+
+    def _remove(self, key: str, seq: int, at: datetime) -> None:
+        self._gone[key] = seq, at
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
         if self._entries.pop(key, None) is not None:
@@ -199,13 +238,15 @@ async def watch[M: Message](
     """
     table = Table(bus, bucket, bucket.key.filter(**ids))
     subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.{table.filter}"), table.on_message)
-    remove = bus.on_reconnect(table.refresh)
+    use(bus, bucket)
+    removals = bus.on_reconnect(table.refresh), bus.on_made_again(stream_name(bucket), table.made_again)
     keeper = bus.spawn(table.keep())
     try:
         async with polling(bus, table.poll, every):
             yield table
     finally:
-        remove()
+        for remove in removals:
+            remove()
         keeper.cancel()
         await bus.unsubscribe(subscription)
 

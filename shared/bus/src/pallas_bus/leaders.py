@@ -6,19 +6,24 @@ ask that: it publishes a message that every leader refuses, which only a stream 
 
 A leader whose disk was full stores nothing until it is started again, and answers all the same. So a process that makes
 turns stores a message in their log now and then, which expires at once.
+
+A broker may also have lost a stream or a bucket. Its owner makes it again, as it declared it, and never changes one
+that is there: several replicas may try at a time. If one cannot be made, none is tried again on the same connection. A
+broker that was started with another key cannot read its files, and removes them when it is told to make their stream.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pallas_bus.connection import Bus
 from pallas_bus.headers import time_to_live
 from pallas_bus.snapshots import newest_position
-from pallas_bus.streams import NANOSECONDS, reads_scoped, stream_name
+from pallas_bus.streams import DERIVED, NAME_IN_USE, NANOSECONDS, reads_scoped, stream_name, stream_names
 from pallas_contracts.catalog import BLOBS, CONTRACTS, TURN_LOG, WRITE_TEST
 from pallas_contracts.contract import Blob, Bucket, Contract, Stream
 from pallas_contracts.errors import PallasError, Unavailable
@@ -34,7 +39,9 @@ AGAIN = 1.0
 
 WRITE_EVERY = 5
 """Questions after which a message is stored; also while the last one was not."""
-"""The turn, agent and team of that message."""
+
+UNTIL_MADE = EVERY + 0.5
+"""Seconds until a missing stream is made again: all processes that use it have noticed."""
 
 _TIMEOUT = 2.0
 _SILENT = 5.0
@@ -46,30 +53,49 @@ class Leaders:
     """The streams of one process by name, each with the subject of refused messages, or None where it may ask.
 
     Made by `watch_leaders`. `lost` are the streams that had no leader, or did not store, at the last two questions, and
-    `full` those of them that have a leader.
+    `full` those of them that have a leader. `gone` are those that the broker did not have at the last two, of all that
+    the process uses and has seen there.
     """
 
     bus: Bus
     streams: Mapping[str, str | None]
     lost: frozenset[str] = frozenset()
     full: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    _absent: dict[str, float] = field(default_factory=dict[str, float])
+    _refused_at: int | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _suspected: frozenset[str] = field(default=frozenset())
     _asked: int = 0
 
+    @property
+    def refused(self) -> bool:
+        """Whether the broker could not make a stream, on the connection that there is."""
+        return self._refused_at == self.bus.breaks
+
     def missing(self) -> str | None:
-        """What is wrong, for `/readyz`; None if every stream can store messages."""
-        said = {"no leader": self.lost - self.full, "nothing can be stored": self.lost & self.full}
+        """What is wrong, for `/readyz`; None if every stream is there and can store messages."""
+        lost = self.lost - self.gone
+        said = {"missing": self.gone, "no leader": lost - self.full, "nothing can be stored": lost & self.full}
         return "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names) or None
 
     async def keep_asking(self) -> None:
         """Ask for ever. While the connection is broken, nothing is asked and nothing changes."""
         while True:
+            self._wake.clear()
             if self.bus.connected:
                 await self.ask()
-            await asyncio.sleep(AGAIN if self._suspected else EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN if self._suspected or self._absent else EVERY):
+                    await self._wake.wait()
+
+    async def wake(self) -> None:
+        """Ask now: the broker may be another one, or started again."""
+        self._wake.set()
 
     async def ask(self) -> None:
-        """Ask for the leader of each stream once."""
+        """Ask once which streams there are, make those again that are missing, and ask for the leader of each."""
+        await self._look()
         answers = await asyncio.gather(*(self._is_led(name, subject) for name, subject in self.streams.items()))
         led = [name for name, is_led in zip(self.streams, answers, strict=True) if is_led]
         writes = not self._asked % WRITE_EVERY or self._suspected
@@ -83,6 +109,42 @@ class Leaders:
             log.warning(event, extra={"streams": sorted(self.lost)})
         elif before and not self.lost:
             log.info("every stream has a leader again", extra={"streams": sorted(before)})
+
+    async def _look(self) -> None:
+        try:
+            there = await stream_names(self.bus)
+        except PallasError:
+            return
+        now, before = time.monotonic(), self._absent
+        self.bus.seen |= self.bus.used.keys() & there
+        self._absent = {name: before.get(name, now) for name in self.bus.seen - there}
+        gone, self.gone = self.gone, frozenset(self._absent.keys() & before.keys())
+        if self.gone - gone:
+            log.warning("the broker has lost streams", extra={"streams": sorted(self.gone)})
+        if back := before.keys() - self._absent.keys():
+            log.info("streams are there again", extra={"streams": sorted(back)})
+            self.bus.made_again(back)
+        if self.refused:
+            return
+        # What is made again from elsewhere comes first: it may show that nothing can be made.
+        for name in sorted(self.gone, key=lambda name: (name not in DERIVED, name)):
+            config = self.bus.used[name]
+            if config is not None and now - self._absent[name] > UNTIL_MADE and not await self._make(name, config):
+                return
+
+    async def _make(self, name: str, config: dict[str, Any]) -> bool:
+        """Make a stream again; False if none is to be made now."""
+        try:
+            await self.bus.api(f"STREAM.CREATE.{name}", config)
+        except Unavailable:
+            return False
+        except PallasError as error:
+            if error.facts.get("err_code") != NAME_IN_USE:  # another replica has made it
+                self._refused_at = self.bus.breaks
+                log.error("a lost stream cannot be made", extra={"stream": name, "reason": error.message})
+                return False
+        log.warning("a lost stream was made again", extra={"stream": name})
+        return True
 
     async def _stores(self, stream: str) -> bool:
         """Whether a message can be stored. Only the log is tried, and only by those who make turns."""
@@ -124,12 +186,17 @@ def is_heard(replica: Mapping[str, Any]) -> bool:
 
 @asynccontextmanager
 async def watch_leaders(bus: Bus, *things: Stream | Bucket[Any], team: str | None = None) -> AsyncGenerator[Leaders]:
-    """Keep asking for the leaders of these streams. A service of some teams names one that it serves."""
+    """Keep asking for the leaders of these streams, and for all that the process uses.
+
+    A service of some teams names one that it serves.
+    """
     leaders = Leaders(bus, {stream_name(thing): _refused_subject(bus.service, thing, team) for thing in things})
+    remove = bus.on_reconnect(leaders.wake)
     task = bus.spawn(leaders.keep_asking())
     try:
         yield leaders
     finally:
+        remove()
         task.cancel()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pallas_bus.connection import Bus
 from pallas_bus.errors import retry_while_unavailable
-from pallas_contracts.catalog import BUCKETS, PER_TEAM
-from pallas_contracts.contract import Bucket, Stream
+from pallas_contracts.catalog import BUCKETS, HOLDS, PER_TEAM
+from pallas_contracts.contract import Bucket, Saved, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
 
@@ -39,6 +39,10 @@ def bucket_subject(bucket: Bucket[Message] | Bucket[Any], key: str) -> str:
 def stream_name(thing: Stream | Bucket[Any]) -> str:
     """The name of a stream, or of the stream that stores a bucket."""
     return thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+
+
+DERIVED = frozenset(stream_name(bucket) for bucket in BUCKETS if bucket.saved is Saved.NEVER and bucket is not HOLDS)
+"""Streams of buckets whose entries their writers make again."""
 
 
 def reads_scoped(service: str, stream: str) -> bool:
@@ -99,33 +103,48 @@ def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
     }
 
 
+def _config(thing: Stream | Bucket[Any], replicas: int) -> dict[str, Any]:
+    return stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
+
+
 async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, timeout: float = 30.0) -> None:
     """Create or update the streams and buckets that this service owns, and wait until the others exist.
+
+    From now on the process uses all of them: `watch_leaders` says which is missing, and makes those it owns again.
 
     Raises:
         Unavailable: one does not exist after `timeout` seconds (`no_stream`).
     """
     try:
         async with asyncio.timeout(timeout):
-            for thing in things:
+            # What is made again from elsewhere comes first: a broker that cannot read its files removes one of those.
+            for thing in sorted(things, key=lambda thing: stream_name(thing) not in DERIVED):
                 await _declare_one(bus, thing, replicas)
     except TimeoutError as error:
         names = ", ".join(repr(thing.name) for thing in things)
         raise Unavailable(f"not all of {names} exist after {timeout} s", code="no_stream") from error
 
 
+def use(bus: Bus, *things: Stream | Bucket[Any]) -> None:
+    """The process uses these, and does not wait for them."""
+    for thing in things:
+        bus.used.setdefault(stream_name(thing))
+
+
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:
     name = stream_name(thing)
+    own = thing.owner == bus.service
+    bus.used[name] = _config(thing, replicas) if own else bus.used.get(name)
 
     async def attempt() -> None:
-        if thing.owner == bus.service:
-            config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
+        if (config := bus.used[name]) is not None:
             await make_stream(bus, name, config)
         else:
             await _check_exists(bus, thing, name)
 
     facts = {"stream": name, "owner": thing.owner}
     await retry_while_unavailable(attempt, "use a stream", deadline=None, pause=_RETRY, facts=facts)
+    bus.seen.add(name)
 
 
 async def _check_exists(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
@@ -154,3 +173,12 @@ async def make_stream(bus: Bus, name: str, config: dict[str, Any]) -> None:
         if error.facts.get("err_code") != NAME_IN_USE:
             raise
         await bus.api(f"STREAM.UPDATE.{name}", config)
+
+
+async def stream_names(bus: Bus) -> frozenset[str]:
+    """The names of all streams, at most 1,024, which are one answer.
+
+    Raises:
+        Unavailable: the broker does not answer, as in a cluster without a leader.
+    """
+    return frozenset((await bus.api("STREAM.NAMES", {})).get("streams") or ())

@@ -253,7 +253,7 @@ DEAD_LETTER = Contract(
     Template("pallas.v1.dead.letter.{team}.{agent}.{letter}"),
     DeadLetter,
     owners=EXECUTORS,
-    readers=(*EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=DEAD_LETTERS,
     summary="A turn could not be handled, and why.",
 )
@@ -427,9 +427,9 @@ BUDGETS = Bucket(
     Template("{kind}.{name}"),
     GrantedBudget,
     owner=GATEWAY,
-    writers=(CLI,),
+    writers=(CLI, GATEWAY),
     readers=(*SUBMITTERS, CLI),
-    summary="What teams and callers may spend on models in a day, as operators have set it.",
+    summary="What teams and callers may spend in a day, as operators have set it. Gateways write lost ones again.",
 )
 SPENDING = Bucket(
     "spending",
@@ -567,10 +567,10 @@ HOLDS = Bucket(
     Template("{hold}"),
     Hold,
     owner=GATEWAY,
-    writers=(CLI, RESTORE),
-    readers=(*EXECUTORS, CLI, RESTORE),
+    writers=(CLI, RESTORE, GATEWAY),
+    readers=(GATEWAY, *EXECUTORS, CLI, RESTORE),
     saved=Saved.NEVER,
-    summary="Why no turn is executed: a restore writes it, and an operator releases it.",
+    summary="Why no turn is executed: a restore writes it, an operator releases it. Gateways write lost ones again.",
 )
 RESTORE_HOLD = "restore"
 """The key of the hold of a restore."""

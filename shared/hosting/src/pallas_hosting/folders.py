@@ -76,6 +76,7 @@ class HostTeams:
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
     _changes: FolderChanges = field(init=False)
     _refused: set[Path] = field(default_factory=set[Path])
+    _publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._changes = FolderChanges(self.folders)
@@ -216,15 +217,28 @@ class HostTeams:
         await retry_while_unavailable(lambda: self._take_over(fresh), what, deadline=None, facts=facts)
 
     async def _take_over(self, fresh: HostedTeam) -> None:
-        definitions = [hosted.definition for hosted in fresh.agents]
-        # Replaced before it is published: who sees the new definition must reach the new agent.
-        self.executor.replace(fresh.agents)
-        await publish_definitions(
-            self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted, kinds=self.kinds
-        )
-        await self.executor.watch(fresh.team)
-        self.hosted[fresh.team] = fresh
+        async with self._publishing:
+            # Replaced before it is published: who sees the new definition must reach the new agent.
+            self.executor.replace(fresh.agents)
+            await self._publish(fresh)
+            await self.executor.watch(fresh.team)
+            self.hosted[fresh.team] = fresh
         await self.executor.host(fresh.team, fresh.agents)
+
+    async def publish(self) -> None:
+        """Publish the definitions of all hosted teams, which may have been lost.
+
+        Raises:
+            Unavailable: the catalogue cannot be written now.
+        """
+        async with self._publishing:
+            for team in self.hosted.values():
+                await self._publish(team)
+
+    async def _publish(self, team: HostedTeam) -> None:
+        definitions = [hosted.definition for hosted in team.agents]
+        kinds, unstarted = self.kinds, team.unstarted
+        await publish_definitions(self.bus, team.team, team.version, definitions, unstarted=unstarted, kinds=kinds)
 
 
 async def _close_when_idle(before: HostedTeam) -> None:

@@ -16,7 +16,7 @@ from pallas_runtime.settings import ExecutorSettings, Folders
 from pallas_teams import TeamFolder
 from pallas_teams.prices import NO_PRICES, load_prices
 from pallas_turns.executor import Executor, Troubles, execute_turns
-from pallas_turns.offer import connect_service
+from pallas_turns.offer import connect_service, publish_again
 
 
 class WorkerSettings(ExecutorSettings):
@@ -54,6 +54,7 @@ async def work_for_teams(
 
             hosting = HostTeams(executor, settings.teams, make_watched, kinds, beside=settings.beside)
             await hosting.host_teams()
+            publish_again(bus, hosting.publish)
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
             background = [
                 process.vital(bus.spawn(hosting.follow_changes() if reloads else hosting.wait_for_change())),

@@ -214,7 +214,8 @@ class TurnFound:
 
     `digest` is the digest of the call that made it, None when no message that names it is left. `position` is its
     position in the queue's stream, 0 when it is not there or not known. `cancelled` is the reason of its cancel. `seen`
-    is the position in the log of its last claim or outcome, 0 when it has not been claimed.
+    is the position in the log of its last claim or outcome, 0 when it has not been claimed. `maker` is who has made a
+    turn that waits.
     """
 
     digest: str | None
@@ -222,6 +223,7 @@ class TurnFound:
     cancelled: str | None = None
     ended: bool = False
     seen: int = 0
+    maker: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +243,10 @@ async def find_turn(bus: Bus, request: TurnRequested) -> TurnFound | None:
         Unavailable: the broker did not answer.
     """
     ref = TurnRef.of(request)
-    waiting = await find_waiting(bus, ref, request.principal)
+    waiting = await find_waiting(bus, ref)
     found = await find_in_log(bus, ref)
     if found is None and waiting is not None:
-        return TurnFound(position=waiting.position, digest=waiting.request.digest)
+        return TurnFound(waiting.request.digest, waiting.position, maker=waiting.request.principal)
     return found
 
 
@@ -270,14 +272,14 @@ async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
     )
 
 
-async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | None:
-    """Find the turn in the queue of its agent.
+async def find_waiting(bus: Bus, ref: TurnRef) -> Waiting | None:
+    """Find the turn in the queue of its agent, whoever has made it.
 
     Raises:
         Unavailable: the broker did not answer.
     """
-    ids = {"team": ref.team, "agent": ref.agent, "caller": caller.token, "turn": ref.turn_id}
-    record = await read_newest(bus, TURN_QUEUE.name, TURN_REQUESTED.template.subject(**ids))
+    subject = TURN_REQUESTED.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id)
+    record = await read_newest(bus, TURN_QUEUE.name, subject)
     if record is None:
         return None
     try:

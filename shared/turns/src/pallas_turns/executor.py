@@ -129,7 +129,7 @@ class Executor:
     _pulling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.puller = TurnPuller(self.bus, self._room, self.take, self.pull_seconds)
+        self.puller = TurnPuller(self.bus, self._room, self.take, self.pull_seconds, self._declare)
         self.holding.on_change = self._hold_changed
 
     def _room(self, key: str) -> int:
@@ -175,15 +175,20 @@ class Executor:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        key, limit = hosted.key, hosted.definition.limits.max_concurrency
+        key = hosted.key
         self.agents[key] = hosted
         self.metrics.agents.changed(key, hosted)
         async with self._pulling:
             if key in self.agents:  # else it was removed meanwhile
-                await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit)
+                await self._declare(key)
                 if key not in self.puller:
                     await self.puller.add(key, *hosted.names)
         self.presence_changed.set()
+
+    async def _declare(self, key: str) -> None:
+        if (hosted := self.agents.get(key)) is not None:
+            limit = hosted.definition.limits.max_concurrency
+            await ensure_consumer(self.bus, *hosted.names, max_concurrency=limit)
 
     async def remove(self, key: str) -> None:
         """Execute no more turns of an agent; turns that run go on."""

@@ -1,7 +1,7 @@
 """Calls with an idempotency key, as a layer around `Calls`: what was called before is followed, not made again.
 
-The turn's id follows from the key, the caller and the tool, so the log itself is the table of keys. A turn of a key
-belongs to nobody: whoever leaves it, it runs to its end, or until it is cancelled by its key.
+The turn's id follows from the key, the caller's owner and the tool, so the log itself is the table of keys. A turn of a
+key belongs to nobody: whoever leaves it, it runs to its end, or until it is cancelled by its key.
 """
 
 import asyncio
@@ -109,6 +109,8 @@ async def answer_found(
     if found.cancelled is not None and not found.ended:
         # It can end in no other way, and has no outcome when it was cancelled before it was in its queue.
         return Refusal("cancelled", _why_cancelled(found.cancelled), turn_id=request.turn_id)
+    if found.maker is not None:
+        request = request.model_copy(update={"principal": found.maker})  # it counts for whoever has made it
     skip = ONLY_THE_END if found.ended else not_relayed(progress=request.client.progress, text=text)
     while True:
         feed = await feeds.resume(TurnRef.of(request), skip=skip)
@@ -168,7 +170,7 @@ async def cancel_key(calls: Calls, request: TurnRequested) -> TurnEnd | Refusal:
 
 async def _withdraw(calls: Calls, request: TurnRequested) -> None:
     try:
-        waiting = await find_waiting(calls.bus, TurnRef.of(request), request.principal)
+        waiting = await find_waiting(calls.bus, TurnRef.of(request))
     except PallasError as error:
         log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
     else:

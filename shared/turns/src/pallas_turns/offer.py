@@ -8,7 +8,7 @@ from typing import Any
 from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.errors import Poll, poll_now, polling
-from pallas_bus.streams import declare
+from pallas_bus.streams import declare, stream_name
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, HOLDS, TURN_LOG, TURN_QUEUE, WORKERS
 from pallas_contracts.contract import Bucket, Stream
 from pallas_runtime.process import Process
@@ -37,14 +37,21 @@ async def connect_service(
 async def offer_agents(
     executor: Executor, process: Process, *, publish: Sequence[Poll], troubles: Troubles
 ) -> AsyncGenerator[None]:
-    """Publish definitions now and once a minute, and this executor's presence, inside the block."""
+    """Publish definitions now, once a minute and when the catalogue was lost, and this executor's presence."""
     bus = executor.bus
     async with AsyncExitStack() as stack:
         for poll in publish:
             bus.spawn(poll_now(poll))
+            publish_again(bus, poll)
             await stack.enter_async_context(polling(bus, poll, _PUBLISH_EVERY))
         await stack.enter_async_context(process.running(executor.send_presence(troubles), "presence"))
         yield
+
+
+def publish_again(bus: Bus, publish: Poll) -> None:
+    """Publish definitions again whenever the catalogue, or the whole broker, may have been lost."""
+    bus.on_reconnect(publish)
+    bus.on_made_again(stream_name(AGENTS), publish)
 
 
 def publications(bus: Bus, hosted: Sequence[HostedAgent]) -> list[Poll]:

@@ -17,7 +17,8 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -27,6 +28,7 @@ from pallas_bus.errors import keep_polling
 from pallas_bus.headers import PULL_ENDED
 from pallas_bus.streams import NANOSECONDS
 from pallas_contracts.catalog import TURN_QUEUE
+from pallas_contracts.errors import PallasError
 from pallas_turns.queue import Delivery, consumer_name
 
 log = logging.getLogger(__name__)
@@ -112,14 +114,16 @@ class TurnPuller:
     """Pulls turns of several agents into the free slots of one worker.
 
     `room(key)` returns how many more turns of an agent may start now. `take(key, delivery)` starts one; it returns
-    False when there is no free slot after all. A pull request waits for `expires` seconds. `_idle` are the agents
-    without a pull request, those first that have had none for the longest time; `_asked` is the sum of what was asked.
+    False when there is no free slot after all. `declare(key)` makes the consumer of an agent again, which may have been
+    lost, when its pull was refused. A pull request waits for `expires` seconds. `_idle` are the agents without a pull
+    request, those first that have had none for the longest time; `_asked` is the sum of what was asked.
     """
 
     bus: Bus
     room: Callable[[str], int]
     take: Callable[[str, Delivery], bool]
     expires: float = PULL_EXPIRES
+    declare: Callable[[str], Awaitable[None]] | None = None
     _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
     _idle: dict[str, None] = field(default_factory=dict[str, None])
     _asked: int = 0
@@ -239,6 +243,9 @@ class TurnPuller:
 
     async def _retry_later(self, source: _Source, number: int) -> None:
         await asyncio.sleep(_REFUSED_PAUSE)
+        if self.declare is not None:
+            with suppress(PallasError):  # the next pull is refused, too
+                await self.declare(source.agent)
         if source.number == number:
             self._set(source, _Pull.NONE)
             await self.refill()

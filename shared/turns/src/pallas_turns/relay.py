@@ -151,7 +151,7 @@ async def resume_turn(
     feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress, text=text))
     try:
         found, waiting = await retry_while_unavailable(
-            lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts=facts
+            lambda: _find(bus, ref), "find the turn", deadline=None, facts=facts
         )
         while found is not None and not feed.ended and feed.position < found.seen:
             # The replica of the log that answered is behind the leader.
@@ -166,11 +166,11 @@ async def resume_turn(
     return Resumed(feed, waiting)
 
 
-async def _find(bus: Bus, ref: TurnRef, caller: Principal) -> tuple[TurnFound | None, Waiting | None]:
+async def _find(bus: Bus, ref: TurnRef) -> tuple[TurnFound | None, Waiting | None]:
     """The turn as the log has it, or as its queue has it while the log has nothing."""
     if (found := await find_in_log(bus, ref)) is not None:
         return found, None
-    if (waiting := await find_waiting(bus, ref, caller)) is not None:
+    if (waiting := await find_waiting(bus, ref)) is not None:
         return None, waiting
     # A turn leaves its queue only when the log has its end.
     return await find_in_log(bus, ref), None

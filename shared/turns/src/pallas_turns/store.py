@@ -16,7 +16,7 @@ from typing import Any
 
 from pallas_bus.connection import Bus, Msg
 from pallas_bus.errors import polling
-from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import DEAD_LETTERS, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.errors import Unavailable
 from pallas_turns.model import Refusal
 
@@ -62,7 +62,7 @@ class StoreUse:
         Raises:
             Unavailable: the broker does not answer.
         """
-        names = [stream.name for stream in (TURN_LOG, TURN_QUEUE, TURN_OBJECTS)]
+        names = [stream.name for stream in (TURN_LOG, TURN_QUEUE, TURN_OBJECTS, DEAD_LETTERS)]
         states = {name: await self._state(name) for name in names}
         self.total = sum(state.size for state in states.values())
         if self.total <= least:

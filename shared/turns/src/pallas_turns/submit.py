@@ -89,10 +89,10 @@ class Submitted:
 def make_request(
     key: LogKey, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
 ) -> TurnRequested:
-    """The turn of a valid call. With an idempotency key its id follows from key, caller and tool."""
+    """The turn of a valid call. With an idempotency key its id follows from key, tool and `Principal.owner`."""
     turn_id, digest = new_turn_id(), None
     if call.key is not None:
-        identity = (call.principal.type, call.principal.id, definition.team, definition.agent, tool.name, call.key)
+        identity = (call.principal.owner, definition.team, definition.agent, tool.name, call.key)
         turn_id = key.turn_id(*identity, call.input_responses, call.request_state)
         digest = key.digest(tool.name, arguments)
     correlation = arguments.get(tool.correlation) if tool.correlation else None

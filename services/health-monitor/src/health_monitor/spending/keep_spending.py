@@ -53,6 +53,10 @@ class KeepSpending:
             both.create_task(follow(self._bus, TURN_LOG, TURN_EVENT.template.filter(), self, poll=EVERY))
             both.create_task(self._keep_writing())
 
+    async def begin_again(self) -> None:
+        """The sums were lost: count again from the log."""
+        self._fold = None
+
     async def begin(self, made: str, last: int) -> int:
         """Read what is stored, unless it is known; return the position behind which to read."""
         if self._fold is None or self._fold.log != made or self._after > last:

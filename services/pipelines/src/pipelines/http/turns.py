@@ -86,11 +86,15 @@ class Turns:
         ref = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id)
         if is_token(execution_id) and (
             await self._claimed_for(ref, caller)
-            or await find_waiting(self.calls.bus, ref, caller.principal) is not None
+            or await self._waits_for(ref, caller)
             or await self._claimed_for(ref, caller)  # it left its queue between the two
         ):
             return ref
         raise NotFound(f"Execution '{execution_id[:100]}' not found")
+
+    async def _waits_for(self, ref: TurnRef, caller: Caller) -> bool:
+        waiting = await find_waiting(self.calls.bus, ref)
+        return waiting is not None and caller.made(waiting.request.principal)
 
     async def _claimed_for(self, ref: TurnRef, caller: Caller) -> bool:
         async with aclosing(read(self.calls.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1)) as records:

@@ -214,7 +214,7 @@ class Executions:
         """
         ref = execution.ref
         if execution.status == "running":
-            waiting = await find_waiting(self.bus, ref, execution.principal)
+            waiting = await find_waiting(self.bus, ref)
             if waiting is not None:
                 return waiting.request
         kept = await read_newest(self.bus, TURN_LOG.name, ref.on(KEPT_REQUEST.template))

@@ -14,10 +14,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_executor": (("",), ("functions",), ("teams",)),
     "pallas_cli": (
         ("",),
-        ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),
+        ("agents", "broker_config", "chat", "data_agents"),
         ("calling", "fleet", "k8s", "libraries", "processes", "turns"),
         ("embedded",),
-        ("stack", "completing", "rest"),
+        ("stack", "rest"),
         ("backup", "doctor"),
         ("commands",),
         ("main", "reference"),

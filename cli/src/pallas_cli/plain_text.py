@@ -65,20 +65,25 @@ def _cells(row: Sequence[str]) -> Iterator[str]:
         yield cell if len(cell) <= longest else f"{cell[: longest - 1]}…"
 
 
+def print_json(document: object) -> None:
+    """Print one JSON document. Escapes keep it from controlling the terminal."""
+    print(json.dumps(document, indent=2))
+
+
 def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
     """Print an answer as JSON, or what a person reads of it."""
     if as_json:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     else:
         print_plain(sentence)
 
 
 def print_list(
-    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str, as_json: bool
+    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str = "", as_json: bool
 ) -> None:
     """Print a list as JSON, or as a table; without items, `nothing`."""
     if as_json:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     elif not answer:
         print_plain(nothing)
     else:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Annotated
 
 from pallas_bus.history.contents import claim_text, text_of, time_of
 from pallas_bus.history.replays import Recorded
@@ -12,13 +13,15 @@ from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
+from pallas_cli.command import Made
 from pallas_cli.plain_text import print_plain
+from pallas_cli.turns.listing import filter_of
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 
 
-async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
-    """Print the events of turns until interrupted, or until the end of the period."""
+async def tail(bus: Bus, *, wanted: Annotated[TurnFilter, Made(filter_of)], as_json: bool) -> None:
+    """Print the events of turns live, until Ctrl-C or --until. With --json, print one document a line."""
     subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.>"
     callers = _Callers(bus, wanted)
     async with tail_streams(bus, subject, since=wanted.since) as messages:

@@ -4,9 +4,9 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeIs
+from typing import Any
 
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import is_object, plain_line, print_plain
 from pallas_cli.refused import Refused
 
 type Document = dict[str, Any]
@@ -45,8 +45,3 @@ def refusal_of(text: str) -> Refused:
     more = [f"  {each.get('field')}: {each.get('detail')}" for each in faults]
     status = f" ({details['status']})" if "status" in details else ""
     return Refused(f"{error['message']}{status}", *more, word=error.get("error"), details=details)
-
-
-def is_object(value: object) -> TypeIs[Document]:
-    """Whether it is a JSON object."""
-    return isinstance(value, dict)

@@ -25,7 +25,6 @@ GROUPS: Mapping[str, str] = {
     "agents": "Agents and their team folders.",
     "data-agent": "Data agents that are written in Python.",
     "pipelines": "Pipelines: programs that call tools of agents.",
-    "fleet": "How coding agents in workspaces of Coder change.",
     "turns": "Turns, read from the turn log.",
     "budgets": "What teams and callers may spend on models in a day (UTC).",
     "events": "The recorded messages of all streams.",

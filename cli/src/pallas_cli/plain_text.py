@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeIs
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters except tab and newline, other line separators, and marks that reverse the direction of text."""
@@ -88,3 +89,32 @@ def print_list(
         print_plain(nothing)
     else:
         print_table(headers, rows)
+
+
+def print_document(document: object, indent: str = "") -> None:
+    """Print objects as lines, and lists of objects as tables of what their items have."""
+    for name, value in (document if is_object(document) else {"": document}).items():
+        if is_array(value) and value and all(map(is_object, value)):
+            columns = [key for key, cell in value[0].items() if not isinstance(cell, dict | list)]
+            print_table(columns, ([_value(each.get(key)) for key in columns] for each in value))
+        elif is_object(value) and value:
+            print_plain(f"{indent}{plain_line(name)}:")
+            print_document(value, f"{indent}  ")
+        else:
+            print_plain(f"{indent}{plain_line(name)}: {plain_line(_value(value))}".removeprefix(": "))
+
+
+def _value(value: Any) -> str:
+    if value in (None, "", []):
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def is_object(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeIs[list[Any]]:
+    """Whether it is a JSON array."""
+    return isinstance(value, list)

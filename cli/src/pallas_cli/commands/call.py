@@ -3,24 +3,24 @@
 Progress goes to standard error, the answer to standard output: a table where it is a list, lines where it is an object.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeIs
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
-from pallas_cli.calling import Document, document_of, is_object, progress, refusal_of
+from pallas_cli.calling import Document, document_of, progress, refusal_of
 from pallas_cli.chat.conversation import agent_endpoint
 from pallas_cli.command import command
 from pallas_cli.completing import complete_agent, complete_tool
-from pallas_cli.data_agents import naming_agents, read_input, read_stdin
+from pallas_cli.data_agents import naming_agents
+from pallas_cli.given import read_input, read_text
 from pallas_cli.kept_addresses import find_address
 from pallas_cli.kept_secrets import find_token
 from pallas_cli.options import GatewayUrl, Token, Yes, confirm
-from pallas_cli.plain_text import plain_line, print_json, print_list, print_plain, print_table
+from pallas_cli.plain_text import is_array, is_object, plain_line, print_document, print_json, print_list, print_plain
 from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_there
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.strict_json import loads
@@ -64,8 +64,8 @@ async def call(
 ) -> None:
     """Call a tool of an agent, and print its answer. Exit code 1 if the tool refuses.
 
-    `pallas call AGENT TOOL --help` has the options that the tool takes. A text that is `-` is read from standard input.
-    Options of the call itself stand before AGENT; --json and --yes may also follow.
+    `pallas call AGENT TOOL --help` has the options that the tool takes. A text that is `-` is read from standard input,
+    @FILE from a file. Options of the call itself stand before AGENT; --json and --yes may also follow.
     """
     from pallas_mcp_calls.calls import AgentCalls
 
@@ -110,7 +110,7 @@ def read_arguments(tool: "Tool", program: str, words: Sequence[str]) -> tuple[Do
     whole = read_input(words[0]) if words and (words[0] == "-" or words[0].startswith("{")) else None
     forms = _forms(tool) if whole is None else {}
     required: object = tool.input_schema.get("required")
-    needed: list[Any] = required if _is_array(required) else []
+    needed: list[Any] = required if is_array(required) else []
     named = {f"p{number}": name for number, name in enumerate(forms)}
     options = {it: _parameter(it, name, forms[name], required=name in needed) for it, name in named.items()}
     for name, annotation in _OWN.items():
@@ -166,7 +166,7 @@ def _kind(form: Document) -> Any:
     if choices and all(isinstance(each, str) for each in choices):
         return Literal[tuple(choices)]
     named: object = form.get("type")
-    types: list[Any] = [each for each in (named if _is_array(named) else [named]) if each != "null"]
+    types: list[Any] = [each for each in (named if is_array(named) else [named]) if each != "null"]
     return _TYPES.get(types[0]) if len(types) == 1 else None
 
 
@@ -176,15 +176,13 @@ def _is_list(form: Document) -> bool:
     return form.get("type") == "array" and plain
 
 
-def _is_array(value: object) -> TypeIs[list[Any]]:
-    return isinstance(value, list)
-
-
 def _value(name: str, form: Document, given: Any) -> Any:
+    if isinstance(given, str) and (given == "-" or given.startswith("@")):
+        given = read_text(given.removeprefix("@"))
     if given is None or (kind := _kind(form)) not in (None, str):
         return given
     if kind is str:
-        return read_stdin() if given == "-" else given
+        return given
     try:
         return loads(given)
     except Rejected as error:
@@ -206,25 +204,6 @@ def _print_answer(answer: CallAnswer, *, as_json: bool) -> None:
     elif document is None:
         print_plain(answer.text)
     else:
-        _print_document(document)
+        print_document(document)
     if answer.images:
         print_plain(f"images in the answer, which are not shown: {len(answer.images)}", err=True)
-
-
-def _print_document(document: object, indent: str = "") -> None:
-    """Print objects as lines, and lists of objects as tables of what their items have."""
-    for name, value in (document if is_object(document) else {"": document}).items():
-        if _is_array(value) and value and all(map(is_object, value)):
-            columns = [key for key, cell in value[0].items() if not isinstance(cell, dict | list)]
-            print_table(columns, ([_text(each.get(key)) for key in columns] for each in value))
-        elif is_object(value) and value:
-            print_plain(f"{indent}{plain_line(name)}:")
-            _print_document(value, f"{indent}  ")
-        else:
-            print_plain(f"{indent}{plain_line(name)}: {plain_line(_text(value))}".removeprefix(": "))
-
-
-def _text(value: Any) -> str:
-    if value in (None, "", []):
-        return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,8 @@ import typer
 from pallas_cli.broker import DEFAULT_DATA, Data
 from pallas_cli.command import command
 from pallas_cli.completing import complete_agent
-from pallas_cli.data_agents import execute, read_input
+from pallas_cli.data_agents import execute
+from pallas_cli.given import read_input
 from pallas_cli.kept_addresses import find_address
 from pallas_cli.kept_secrets import find_token
 from pallas_cli.options import GatewayUrl, Token

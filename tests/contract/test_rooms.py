@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("chat", "turns"),
         ("handlers",),
         ("http",),
-        ("app", "provision_teams", "__main__"),
+        ("app", "__main__"),
     ),
 }
 """Rooms of each package, the lowest first. A room is a folder, or a module beside the folders; `""` is all other

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.backup.create import Creating, verify
 from pallas_cli.backup.keys import differences, make_identity, read_identities, read_recipients, who_vouches
 from pallas_cli.backup.restore import Restoring

@@ -30,10 +30,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_hosting": (("redact", "seed", "functions"), ("definition", "folders", "metered"), ("worker",)),
     "pallas_cli": (
         ("",),
-        ("agents", "broker_config", "chat", "costs", "data_agents", "deadletters"),
+        ("agents", "broker_config", "chat", "data_agents"),
         ("calling", "fleet", "k8s", "libraries", "processes", "turns"),
         ("embedded",),
-        ("stack", "completing", "rest"),
+        ("stack", "rest"),
         ("backup", "doctor"),
         ("commands",),
         ("main", "reference"),
@@ -87,7 +87,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("chat", "turns"),
         ("handlers",),
         ("http",),
-        ("app", "provision_teams", "__main__"),
+        ("app", "__main__"),
     ),
 }
 """Rooms of each package, the lowest first. A room is a folder, or a module beside the folders; `""` is all other

@@ -2,13 +2,10 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
-from inspect import Parameter, Signature, signature
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -159,7 +156,7 @@ def _hint(error: "Unavailable") -> str:
 
 
 def run_on(
-    url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING
+    url: str | None, data: Path, work: "Callable[[Bus], Awaitable[object]]", *, doing: str | None = ASKING
 ) -> None:
     """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C.
 
@@ -168,35 +165,7 @@ def run_on(
     run_as(access_to(find_address(url, data, "nats"), data), work, doing=doing)
 
 
-@dataclass(frozen=True, slots=True)
-class OnBroker:
-    """The options of a command that say at which broker it works, and whether it prints JSON."""
-
-    nats: str | None
-    data: Path
-    as_json: bool
-
-    def run(self, work: "Callable[..., Awaitable[None]]", *, doing: str | None = ASKING, **given: object) -> None:
-        """Connect, and run `work` with the bus, what is given and `as_json` until it ends or Ctrl-C."""
-        run_on(self.nats, self.data, partial(work, **given, as_json=self.as_json), doing=doing)
-
-
-def on_broker(work: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of `OnBroker`, which `work` gets as its first parameter."""
-
-    def command(*, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False, **given: Any) -> None:
-        work(OnBroker(nats, data, as_json), **given)
-
-    *own, _ = signature(command).parameters.values()
-    _, *others = signature(work).parameters.values()
-    command.__dict__["__signature__"] = Signature(
-        [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*others, *own)]
-    )
-    command.__name__, command.__doc__ = work.__name__, work.__doc__
-    return command
-
-
-def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing: str | None = ASKING) -> None:
+def run_as(access: "Access", work: "Callable[[Bus], Awaitable[object]]", *, doing: str | None = ASKING) -> None:
     """Connect to the broker as this user, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
@@ -204,8 +173,14 @@ def run_as(access: "Access", work: "Callable[[Bus], Awaitable[None]]", *, doing:
         async with platform(access) as bus:
             await work(bus)
 
+    with shown(doing), interruptible():
+        asyncio.run(main())
+
+
+@contextmanager
+def interruptible() -> Generator[None]:
+    """After Ctrl-C the command ends with code 130."""
     try:
-        with shown(doing):
-            asyncio.run(main())
+        yield
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

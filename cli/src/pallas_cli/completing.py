@@ -109,12 +109,12 @@ def _turns(ctx: typer.Context, data: Path) -> list[str]:
 
 
 def _registered_teams(ctx: typer.Context, data: Path) -> list[str]:
-    from pallas_cli.kept_secrets import find_admin_password
-    from pallas_cli.rest.client import api_at
+    import httpx
 
-    with api_at(_address(ctx, data, "team_lifecycle", "url"), find_admin_password(data)) as api:
-        api.http.timeout = SECONDS
-        return [row["id"] for row in api.rows("teams")]
+    from pallas_cli.kept_secrets import find_admin_password
+
+    url, auth = f"{_address(ctx, data, 'team_lifecycle', 'url')}/admin/api/teams/", ("admin", find_admin_password(data))
+    return [row["id"] for row in httpx.get(url, auth=auth, timeout=SECONDS).json()["items"]]
 
 
 complete_agent = _quietly(_agents)

@@ -1,7 +1,5 @@
 """Calls a function of an agent by JSON-RPC, at a gateway (`data-agent-pool.md`, section 3.1)."""
 
-import os
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,39 +7,10 @@ from typing import Any
 
 import httpx
 
-from pallas_cli.refused import Refused, WrongUsage, not_reached, not_there
-from pallas_contracts.errors import Rejected
-from pallas_jsonrpc.strict_json import loads
+from pallas_cli.refused import Refused, not_reached, not_there
 from pallas_mcp_calls.model import CallFailed
 
 _CONNECT_SECONDS = 30.0
-
-
-def read_input(text: str) -> dict[str, Any]:
-    """The function's input: a JSON object, or `-` for the one on standard input.
-
-    Raises:
-        Refused: it is no JSON object, by the strict rules of `/rpc`.
-    """
-    try:
-        value = loads(read_stdin().encode() if text == "-" else os.fsencode(text))
-    except Rejected as error:
-        raise WrongUsage(f"the input is not JSON: {error.message}") from error
-    if not isinstance(value, dict):
-        raise WrongUsage("the input must be a JSON object")
-    return value
-
-
-def read_stdin() -> str:
-    """The text on standard input.
-
-    Raises:
-        WrongUsage: it is not UTF-8.
-    """
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
-    except UnicodeDecodeError as error:
-        raise WrongUsage("standard input is not UTF-8 text") from error
 
 
 def execute(

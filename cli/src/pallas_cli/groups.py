@@ -1,18 +1,30 @@
-"""The root of all commands. `--context` may stand anywhere, and a group is imported when it is wanted."""
+"""The root of all commands. `--context` may stand anywhere, and a command is imported when it is wanted."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+
+ALONE: Mapping[str, str] = {
+    "init": "Write a team folder that runs at once, without a key.",
+    "up": "Run the whole platform on this machine, until Ctrl-C.",
+    "doctor": "Find out what is wrong with an installation.",
+    "chat": "Talk to an agent.",
+    "call": "Call a tool of an agent, and print its answer.",
+    "console": "Print a link that logs in to the console once.",
+    "rpc": "Call a function of an agent by JSON-RPC and print its result.",
+    "costs": "Print tokens and costs of models, added up from the log.",
+    "completion": "Print the completion script of a shell.",
+}
+"""The commands that are in no group, in the order of the help. Each is in the module of that name in `commands`."""
 
 GROUPS: Mapping[str, str] = {
     "context": "Contexts: the platforms that you work with, by name.",
     "agents": "Agents and their team folders.",
     "data-agent": "Data agents that are written in Python.",
     "pipelines": "Pipelines: programs that call tools of agents.",
-    "fleet": "How coding agents in workspaces of Coder change.",
     "turns": "Turns, read from the turn log.",
     "budgets": "What teams and callers may spend on models in a day (UTC).",
     "events": "The recorded messages of all streams.",
@@ -65,11 +77,28 @@ class Group(TyperGroup):
             self.commands.update(typer.main.get_group(app).commands)
 
 
+class Alone(TyperCommand):
+    """A command, whose module is imported when it is wanted. This has its name and its short help."""
+
+    @property
+    def loaded(self) -> Any:
+        """The command itself."""
+        app: typer.Typer = import_module(f"pallas_cli.commands.{self.name}").app
+        app.rich_markup_mode = None
+        return typer.main.get_group(app).commands[self.name or ""]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of a run of the command itself."""
+        return self.loaded.make_context(info_name, args, parent, **extra)
+
+
 class Root(TyperGroup):
     """All commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        for name, about in ALONE.items():
+            self.add_command(Alone(name, help=about, rich_markup_mode=None))
         for name, about in GROUPS.items():
             self.add_command(Group(name, about))
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ import httpx
 
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage, not_reached
+from pallas_cli.waiting import shown
 
 ENDINGS = (".md", ".markdown", ".txt", ".text", ".pdf")
 """Endings of files that library-search can read."""
@@ -105,16 +105,8 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
     Raises:
         Refused: library-search cannot be reached, the password is wrong, or the library does not exist.
     """
-    progress = _Progress(len(found.documents), sys.stderr.isatty())
-
-    def report(outcome: Outcome) -> None:
-        progress.clear()
-        if not as_json:
-            print_plain(outcome.line())
-        progress.step()
-
-    outcomes = await upload(target, found, report)
-    progress.clear()
+    with shown(f"adding {len(found.documents)} documents"):
+        outcomes = await upload(target, found, lambda it: None if as_json else print_plain(it.line()))
     counted = Counter(outcome.status for outcome in outcomes)
     if as_json:
         files = [asdict(outcome) for outcome in sorted(outcomes, key=lambda outcome: outcome.path)]
@@ -194,23 +186,3 @@ def _outcome(target: Target, path: str, answer: httpx.Response) -> Outcome:
             raise Refused(f"{target.url} is not library-search")
         case _:
             return Outcome(path, "failed", error=sentence)
-
-
-@dataclass
-class _Progress:
-    """A line on a terminal that counts the finished files."""
-
-    total: int
-    shown: bool
-    done: int = 0
-
-    def step(self) -> None:
-        self.done += 1
-        if self.shown and self.done < self.total:
-            sys.stderr.write(f"{self.done} of {self.total}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -13,15 +13,6 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.commands.call import call
-from pallas_cli.commands.chat import chat
-from pallas_cli.commands.completion import completion
-from pallas_cli.commands.console import console
-from pallas_cli.commands.costs import costs
-from pallas_cli.commands.doctor import doctor
-from pallas_cli.commands.init import init
-from pallas_cli.commands.rpc import rpc
-from pallas_cli.commands.up import up
 from pallas_cli.completing import complete_context
 from pallas_cli.contexts import choose
 from pallas_cli.groups import Root
@@ -30,15 +21,6 @@ from pallas_cli.refused import Refused, WrongUsage
 
 # Without a markup mode typer does not import rich, whose import is slower than everything else here.
 commands = typer.Typer(cls=Root, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-commands.command()(init)
-commands.command()(up)
-commands.command()(doctor)
-commands.command()(chat)
-commands.command(context_settings={"allow_interspersed_args": False})(call)
-commands.command()(console)
-commands.command()(rpc)
-commands.command()(costs)
-commands.command()(completion)
 
 
 def _show_version(wanted: bool) -> None:

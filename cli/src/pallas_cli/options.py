@@ -90,8 +90,8 @@ After = Annotated[
 class Page:
     """At most `limit` rows, those behind the row `after`. None: all, from the first one."""
 
-    limit: int | None = None
-    after: str | None = None
+    limit: Limit = None
+    after: After = None
 
     def cut[R](self, rows: Sequence[R], name: Callable[[R], str]) -> Sequence[R]:
         """The part of rows that were read as a whole. `name` is what `--after` says for a row.

@@ -5,7 +5,6 @@ Its errors become readable lines, and faults of a program come with their lines 
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 import httpx
 
+from pallas_cli.given import json_object, read_text
 from pallas_cli.plain_text import plain
 from pallas_cli.refused import NotReachable, Refused, WrongUsage, not_reached
 from pallas_cli.waiting import shown
@@ -187,7 +187,7 @@ def read_source(file: str) -> Source:
         Refused: it cannot be read as UTF-8.
     """
     name = "standard input" if file == "-" else file
-    return Source(name, _read(file, name))
+    return Source(name, read_text(file))
 
 
 def find_source(given: str) -> Source | str:
@@ -203,7 +203,7 @@ def read_inputs(file: str | None, values: Iterable[str]) -> dict[str, Any]:
     Raises:
         Refused: they are no JSON object, or a value has no name.
     """
-    inputs = {} if file is None else _object(file)
+    inputs = {} if file is None else json_object(read_text(file, "the inputs:"), "the inputs are")
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
@@ -213,26 +213,6 @@ def read_inputs(file: str | None, values: Iterable[str]) -> dict[str, Any]:
         except Rejected:
             inputs[name] = text
     return inputs
-
-
-def _object(file: str) -> dict[str, Any]:
-    try:
-        value = loads(_read(file, "the inputs"))
-    except Rejected as error:
-        raise WrongUsage(f"the inputs are not JSON: {error.message}") from error
-    if not isinstance(value, dict):
-        raise WrongUsage("the inputs must be a JSON object")
-    return value
-
-
-def _read(file: str, name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
-    except OSError as error:
-        raise WrongUsage(f"{file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise WrongUsage(f"{name}: is not UTF-8") from error
 
 
 _WIDTH = 110

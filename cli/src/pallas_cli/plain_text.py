@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeIs
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters except tab and newline, other line separators, and marks that reverse the direction of text."""
@@ -65,21 +66,55 @@ def _cells(row: Sequence[str]) -> Iterator[str]:
         yield cell if len(cell) <= longest else f"{cell[: longest - 1]}…"
 
 
+def print_json(document: object) -> None:
+    """Print one JSON document. Escapes keep it from controlling the terminal."""
+    print(json.dumps(document, indent=2))
+
+
 def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
     """Print an answer as JSON, or what a person reads of it."""
     if as_json:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     else:
         print_plain(sentence)
 
 
 def print_list(
-    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str, as_json: bool
+    answer: object, headers: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str = "", as_json: bool
 ) -> None:
     """Print a list as JSON, or as a table; without items, `nothing`."""
     if as_json:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     elif not answer:
         print_plain(nothing)
     else:
         print_table(headers, rows)
+
+
+def print_document(document: object, indent: str = "") -> None:
+    """Print objects as lines, and lists of objects as tables of what their items have."""
+    for name, value in (document if is_object(document) else {"": document}).items():
+        if is_array(value) and value and all(map(is_object, value)):
+            columns = [key for key, cell in value[0].items() if not isinstance(cell, dict | list)]
+            print_table(columns, ([_value(each.get(key)) for key in columns] for each in value))
+        elif is_object(value) and value:
+            print_plain(f"{indent}{plain_line(name)}:")
+            print_document(value, f"{indent}  ")
+        else:
+            print_plain(f"{indent}{plain_line(name)}: {plain_line(_value(value))}".removeprefix(": "))
+
+
+def _value(value: Any) -> str:
+    if value in (None, "", []):
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def is_object(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeIs[list[Any]]:
+    """Whether it is a JSON array."""
+    return isinstance(value, list)

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from pallas_cli import main
+from pallas_cli.groups import Alone
 
 DOCUMENT = Path("docs") / "cli.md"
 _WIDTH = 100
@@ -35,7 +36,7 @@ def leaves(group: Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         if isinstance(command, TyperGroup):
             yield from leaves(command, (*path, name))
         else:
-            yield (*path, name), command
+            yield (*path, name), command.loaded if isinstance(command, Alone) else command
 
 
 def document() -> str:

@@ -22,8 +22,8 @@ from tests.waiting import eventually
 from health_monitor.spending import keep_spending
 from health_monitor.spending.keep_spending import KeepSpending
 from pallas_bus.kv import get, put, snapshot
-from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
-from pallas_cli.costs import show_costs
+from pallas_cli.commands.budgets import Limits, delete_budget, set_budget, show_budgets, whose_of
+from pallas_cli.commands.costs import By, period_of, show_costs
 from pallas_cli.options import WHOLE
 from pallas_cli.turns.listing import filter_of, show_turns
 from pallas_cli.turns.show import show_turn
@@ -34,7 +34,7 @@ from pallas_contracts.turns import Claimed, caller_token
 
 PRICES = "currency: EUR\nmodels: {offline: {input: 1000, output: 2000}}\n"
 LLM = "  harper: {model: offline, title: Harper}\n"
-COSTS = partial(show_costs, since="1h", until=None, caller=None, prices=None, as_json=True)
+COSTS = partial(show_costs, period=period_of("1h"), as_json=True)
 
 type Answer = dict[str, Any]
 
@@ -114,7 +114,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
 ) -> None:
     team, cli = lab.platform.team, await bus(CLI, url=lab.platform.url)
     budget = whose_of(team, None, None)
-    await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=None, currency="EUR", as_json=False)
+    await set_budget(cli, whose=budget, limits=Limits(1, None, "EUR"), as_json=False)
     await eventually(lambda: bool(len(lab.front.gateway.budgets.granted)))
     async with folding(bus, lab.platform.url):
         assert not (await lab.ask())["isError"]
@@ -135,7 +135,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 1
         await show_budgets(cli, page=WHOLE, as_json=False)
         assert f"team {team}" in capsys.readouterr().out
-        await set_budget(cli, whose=budget, tokens_per_day=1, money_per_day=5, currency="USD", as_json=False)
+        await set_budget(cli, whose=budget, limits=Limits(1, 5, "USD"), as_json=False)
         assert capsys.readouterr().err == "warning: models are paid in EUR: nothing counts for USD\n"
         lab.now = lambda: utc_now() + timedelta(days=1)
         assert lab.front.counted("pallas_budget_used_ratio", team=team) == 0
@@ -150,7 +150,7 @@ async def test_a_budget_runs_out_refuses_calls_on_every_way_and_is_full_the_next
 async def test_a_long_turn_stops_when_it_has_spent_what_was_left_of_the_budget(lab: Lab, bus: Connecting) -> None:
     cli = await bus(CLI, url=lab.platform.url)
     whose = whose_of(lab.platform.team, None, None)
-    await set_budget(cli, whose=whose, tokens_per_day=None, money_per_day=0.0001, currency="EUR", as_json=False)
+    await set_budget(cli, whose=whose, limits=Limits(None, 0.0001, "EUR"), as_json=False)
     await eventually(lambda: bool(len(lab.front.gateway.budgets.granted)))
     result = await lab.ask('/tool nothing {}\n/tool nothing {}\n/say "done"')
     assert result["isError"]
@@ -191,7 +191,8 @@ async def test_commands_show_what_turns_and_teams_have_spent(
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["agent"], row["calls"], row["unpriced_calls"]) == (f"{team}/harper", 2, 0)
     assert row["cost"] == {"EUR": pytest.approx((row["input_tokens"] + 2 * row["output_tokens"]) / 1000)}
-    for by, name in (("caller", "peer:127.0.0.1"), ("model", "offline"), ("team", team)):
+    sums: dict[By, str] = {"caller": "peer:127.0.0.1", "model": "offline", "team": team}
+    for by, name in sums.items():
         await COSTS(cli, by=by, team=team)
         assert json.loads(capsys.readouterr().out)[0][by] == name
     (tmp_path / "other.yaml").write_text("currency: USD\nmodels: {}\n")

@@ -14,8 +14,8 @@ from health_monitor.spending.keep_spending import KeepSpending
 from pallas_bus.connection import connect
 from pallas_bus.kv import snapshot
 from pallas_bus.streams import declare
-from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
-from pallas_cli.costs import show_costs
+from pallas_cli.commands.budgets import Limits, delete_budget, set_budget, show_budgets, whose_of
+from pallas_cli.commands.costs import period_of, show_costs
 from pallas_cli.options import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 from pallas_contracts.errors import Unavailable
@@ -44,9 +44,7 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
             folding = asyncio.create_task(KeepSpending(buses[MONITOR]).run())
             await submit(buses[GATEWAY], turn_requested(ALPHA, "harper", arguments={"message": "hello"}))
             team = whose_of(ALPHA, None, None)
-            await set_budget(
-                buses[CLI], whose=team, tokens_per_day=1, money_per_day=None, currency="USD", as_json=False
-            )
+            await set_budget(buses[CLI], whose=team, limits=Limits(1), as_json=False)
 
             async def used_up() -> bool:
                 return all(budgets.share(ALPHA, None) == 1 for budgets in known)
@@ -54,9 +52,7 @@ async def test_what_is_spent_is_folded_shown_and_bounded_within_the_rights_of_ea
             await until(used_up)
             assert len(await snapshot(buses[CLI], SPENDING)) == 1
             await show_budgets(buses[CLI], page=WHOLE, as_json=False)
-            await show_costs(
-                buses[CLI], by="day", since="1h", until=None, team=None, caller=None, prices=None, as_json=False
-            )
+            await show_costs(buses[CLI], by="day", period=period_of("1h"), as_json=False)
             capsys.readouterr()
             await delete_budget(buses[CLI], whose=team, as_json=True)
             assert json.loads(capsys.readouterr().out)["deleted"]

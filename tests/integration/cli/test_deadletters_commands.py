@@ -18,8 +18,8 @@ from tests.waiting import soon
 from pallas_bus.connection import Bus
 from pallas_bus.reads import read
 from pallas_bus.streams import declare
-from pallas_cli import deadletters
-from pallas_cli.deadletters import delete_letter, retry_every_letter, retry_one_letter, show_letter, show_letters
+from pallas_cli.commands import deadletters
+from pallas_cli.commands.deadletters import Chosen, Filter, delete_letter, retry, show_letter, show_letters
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_CLAIM, TURN_LOG, TURN_REQUESTED
 from pallas_contracts.errors import Unavailable
@@ -79,7 +79,7 @@ async def used_up(lab: Lab, text: str) -> str:
 async def listed(lab: Lab, printed: Printed, agent: str | None = None) -> list[dict[str, Any]]:
     """`pallas deadletters list --json` of the lab's team."""
     printed()
-    await show_letters(lab.bus, team=lab.team, agent=agent, since="1h", as_json=True)
+    await show_letters(lab.bus, wanted=Filter(lab.team, agent, "1h"), as_json=True)
     return json.loads(printed())
 
 
@@ -92,14 +92,14 @@ async def test_the_list_has_the_turn_the_reason_and_whether_the_original_is_kept
         (second, second, True),
     ]
     assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original"}
-    await show_letters(lab.bus, team=lab.team, agent=None, since="1h", as_json=False)
+    await show_letters(lab.bus, wanted=Filter(lab.team, None, "1h"), as_json=False)
     head, *lines = printed().splitlines()
     assert head.split() == ["letter", "agent", "turn", "code", "when", "original", "reason"]
     assert "gone" in lines[0]
     assert "kept" in lines[1]
     assert "turn_id: Field required" in lines[1]
     assert await listed(lab, printed, agent="sure") == []
-    await show_letters(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
+    await show_letters(lab.bus, wanted=Filter(lab.team, "sure", "1h"), as_json=False)
     assert printed() == "No dead letters in the last hour.\n"
 
 
@@ -127,7 +127,7 @@ async def test_a_body_that_is_not_text_is_shown_in_base64(lab: Lab, printed: Pri
 
 async def test_a_readable_dead_letter_is_retried_as_a_new_turn_and_removed(lab: Lab, printed: Printed) -> None:
     name = await used_up(lab, "once more")
-    await retry_one_letter(lab.bus, name, as_json=True)
+    await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=True)
     answer = json.loads(printed())
     assert answer["letter"] == name
     assert answer["turn"] != name
@@ -154,10 +154,10 @@ async def test_repeating_a_retry_that_died_before_removing_the_dead_letter_makes
     with monkeypatch.context() as patched:
         patched.setattr(deadletters, "drop_letter", dies)
         with pytest.raises(Refused, match="was submitted, but the letter could not be removed") as refused:
-            await retry_one_letter(lab.bus, name, as_json=True)
+            await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=True)
     [turn] = re.findall(r"turn ([0-9a-f]{32})", str(refused.value))
     printed()
-    await retry_one_letter(lab.bus, name, as_json=True)
+    await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=True)
     assert json.loads(printed()) == {"letter": name, "turn": turn}
     feed = await lab.feeds.resume(TurnRef(lab.team, "sure", turn))
     assert sum([isinstance(each, TurnOutcome) async for each in feed]) == 1
@@ -170,14 +170,14 @@ async def test_a_dead_letter_with_offloaded_arguments_is_retried_while_they_are_
 ) -> None:
     text = "x" * OFFLOAD_ABOVE
     name, late = await used_up(lab, text), await used_up(lab, text)
-    await retry_one_letter(lab.bus, name, as_json=True)
+    await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=True)
     feed = await lab.feeds.resume(TurnRef(lab.team, "sure", json.loads(printed())["turn"]))
     *_, outcome = [each async for each in feed]
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
     await content.drop(lab.bus, TurnRef(lab.team, "sure", late))
     with pytest.raises(Refused, match=f"{late}: content_expired"):
-        await retry_one_letter(lab.bus, late, as_json=False)
+        await retry(lab.bus, chosen=Chosen(late), wanted=Filter(), as_json=False)
 
 
 async def test_retrying_a_dead_letter_that_is_still_unreadable_is_refused_with_its_faults(
@@ -185,7 +185,7 @@ async def test_retrying_a_dead_letter_that_is_still_unreadable_is_refused_with_i
 ) -> None:
     name = await undecodable(lab)
     with pytest.raises(Refused, match="undecodable: turn_id: Field required") as refused:
-        await retry_one_letter(lab.bus, name, as_json=False)
+        await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=False)
     assert refused.value.code == 1
     assert "a secret" not in str(refused.value)
     assert [row["letter"] for row in await listed(lab, printed)] == [name]
@@ -195,19 +195,19 @@ async def test_retrying_a_dead_letter_with_an_expired_original_is_refused(lab: L
     name = await used_up(lab, "gone")
     await forget_original(lab.bus, name)
     with pytest.raises(Refused, match=f"{name}: content_expired"):
-        await retry_one_letter(lab.bus, name, as_json=False)
+        await retry(lab.bus, chosen=Chosen(name), wanted=Filter(), as_json=False)
 
 
 async def test_retrying_all_dead_letters_reports_the_refused_ones(lab: Lab, printed: Printed) -> None:
     good, bad = await used_up(lab, "one"), await undecodable(lab)
     printed()
     with pytest.raises(Refused, match=f"{bad}: undecodable") as refused:
-        await retry_every_letter(lab.bus, team=lab.team, agent=None, since="1h", as_json=True)
+        await retry(lab.bus, chosen=Chosen(every=True), wanted=Filter(lab.team, None, "1h"), as_json=True)
     assert refused.value.code == 1
     first, second = json.loads(printed())
     assert (first["letter"], first["refused"], second["letter"], second["turn"]) == (good, None, bad, None)
     assert [row["letter"] for row in await listed(lab, printed)] == [bad]
-    await retry_every_letter(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
+    await retry(lab.bus, chosen=Chosen(every=True), wanted=Filter(lab.team, "sure", "1h"), as_json=False)
     assert printed() == "No dead letters in the last hour.\n"
 
 

@@ -21,9 +21,7 @@ from tests.waiting import PATIENCE, Collected, soon
 from pallas_bus.connection import Bus
 from pallas_bus.reads import read
 from pallas_bus.streams import declare
-from pallas_cli.commands.events import document_of, line_of
-from pallas_cli.commands.events import follow as tail
-from pallas_cli.commands.events import publish as replay
+from pallas_cli.commands.events import Speed, document_of, filter_of, line_of, period_of, replay, tail
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.message import utc_now
@@ -63,7 +61,9 @@ async def publish(
     dry_run: bool = False,
 ) -> None:
     """`pallas events replay`."""
-    await replay(platform, since=since, until=until, subject=subject, fast=fast, to=to, dry_run=dry_run)
+    speed = Speed.FAST if fast else Speed.ORIGINAL
+    wanted, period = filter_of(subject), period_of(since, until)
+    await replay(platform, period=period, wanted=wanted, speed=speed, to=to, dry_run=dry_run, as_json=False)
 
 
 async def subscribed(platform: Bus, subject: str) -> Collected[Msg]:
@@ -141,7 +141,7 @@ async def test_a_message_is_a_line_without_its_body_or_a_json_document_with_it(p
 
 async def test_the_tail_command_prints_stored_messages(platform: Bus, capsys: pytest.CaptureFixture[str]) -> None:
     turn = await a_turn(platform)
-    tailing = asyncio.create_task(tail(platform, subject="turn.outcome.>", since="1m", as_json=True))
+    tailing = asyncio.create_task(tail(platform, wanted=filter_of("turn.outcome.>"), since="1m", as_json=True))
     output = ""
     async with asyncio.timeout(10):
         while not output:
@@ -157,7 +157,7 @@ async def test_the_tail_command_prints_stored_messages(platform: Bus, capsys: py
 @pytest.mark.parametrize(("subject", "reason"), [("turn..x", "is empty"), ("nothing.>", "no stream has")])
 async def test_a_filter_that_matches_nothing_is_refused(platform: Bus, subject: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        await tail(platform, subject=subject, since=None, as_json=False)
+        await tail(platform, wanted=filter_of(subject), since=None, as_json=False)
     with pytest.raises(Refused, match=reason):
         await publish(platform, subject=subject)
 

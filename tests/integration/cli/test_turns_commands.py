@@ -18,7 +18,7 @@ from pallas_bus.reads import read
 from pallas_bus.streams import declare
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
-from pallas_cli.turns.ending import cancel
+from pallas_cli.turns.ending import cancel_one
 from pallas_cli.turns.listing import filter_of, show_turns
 from pallas_cli.turns.show import show_turn
 from pallas_cli.turns.tail import tail
@@ -272,9 +272,9 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_is_not(platform
     running, over = turn_requested("red"), await ended(platform, "red")
     await submit(platform, running)
     writer = await attempt_of(platform, running)
-    await cancel(platform, running.turn_id, as_json=False, timeout=0.05)
-    await cancel(platform, running.turn_id, as_json=True, timeout=0.05)
-    first, second = printed().splitlines()
+    await cancel_one(platform, running.turn_id, as_json=False, timeout=0.05)
+    await cancel_one(platform, running.turn_id, as_json=True, timeout=0.05)
+    first, _, second = printed().partition("\n")
     assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but no worker can continue it."
     expected = {"turn": running.turn_id, "cancelled": True, "first": False, "was": "running", "ended": None}
     assert json.loads(second) == expected
@@ -283,9 +283,9 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_is_not(platform
     last = TurnWriter(platform, writer.ref, 1, state.seq)
     await last.conclude(turn_outcome(running, status="cancelled", code="cancelled"))
     with pytest.raises(Refused, match="has already ended: cancelled"):
-        await cancel(platform, running.turn_id, as_json=False)
+        await cancel_one(platform, running.turn_id, as_json=False)
     with pytest.raises(Refused, match="has already ended: completed"):
-        await cancel(platform, over.turn_id, as_json=False)
+        await cancel_one(platform, over.turn_id, as_json=False)
 
 
 async def test_cancelling_a_waiting_turn_without_a_gateway_ends_it_and_removes_it_from_its_queue(
@@ -294,7 +294,7 @@ async def test_cancelling_a_waiting_turn_without_a_gateway_ends_it_and_removes_i
     talk = KEY.conversation("a talk")
     waiting = turn_requested("red").model_copy(update={"principal": Principal(id="10.0.0.9"), "conversation": talk})
     await submit(platform, waiting)
-    await cancel(platform, waiting.turn_id, as_json=False)
+    await cancel_one(platform, waiting.turn_id, as_json=False)
     assert printed() == f"Turn {waiting.turn_id} cancelled: it had not started and was removed from its queue.\n"
     assert [record async for record in read(platform, TURN_QUEUE.name, ">")] == []
     assert await listed(platform, printed, state="cancelled") == [waiting.turn_id]

@@ -15,7 +15,8 @@ from pallas_bus.connection import Bus
 from pallas_bus.reads import read
 from pallas_bus.streams import declare
 from pallas_cli.refused import Refused
-from pallas_cli.turns.ending import forget, hash_of
+from pallas_cli.turns.ending import forget
+from pallas_cli.turns.listing import Selection, filter_of
 from pallas_contracts.catalog import (
     DEAD_LETTER,
     DEAD_LETTERS,
@@ -31,6 +32,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, DeadLetter, DeadOriginal, TurnRequested
 from pallas_turns.claims import TurnRef, claim, stored_outcome
 from pallas_turns.content import OFFLOAD_ABOVE, objects_of
+from pallas_turns.history.turn_list import TurnFilter
 from pallas_turns.queue import submit
 from pallas_turns.write import TurnWriter
 
@@ -91,6 +93,11 @@ async def bury(platform: Bus, request: TurnRequested) -> None:
     await platform.put(DEAD_ORIGINAL.template.subject(**ids), original.model_dump_json().encode())
 
 
+def of(conversation: str) -> Selection:
+    """The turns of a conversation."""
+    return Selection(wanted=TurnFilter(conversation=KEY.conversation(conversation)))
+
+
 async def held(platform: Bus, ref: TurnRef) -> set[str]:
     """The kinds of stored messages of the turn, in all streams."""
     kinds = {record.subject.split(".")[3] for record in await stored(platform, ref)}
@@ -114,7 +121,7 @@ async def test_a_forgotten_turn_keeps_its_events_and_no_content(
     mine, other = await over(platform, "a"), await over(platform, "a")
     outcome = await stored_outcome(platform, mine.ref)
     assert await held(platform, mine.ref) == EVENTS | CONTENT
-    await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=True)
+    await forget(platform, selection=Selection((mine.ref.turn_id,)), yes=True, as_json=True)
     [row] = json.loads(printed())["forgotten"]
     assert (row["turn"], row["dead_letter"]) == (mine.ref.turn_id, True)
     assert row["messages"] >= 3
@@ -122,13 +129,13 @@ async def test_a_forgotten_turn_keeps_its_events_and_no_content(
     assert await held(platform, mine.ref) == EVENTS
     assert await held(platform, other.ref) == EVENTS | CONTENT
     assert await stored_outcome(platform, mine.ref) == outcome
-    await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=False)
+    await forget(platform, selection=Selection((mine.ref.turn_id,)), yes=True, as_json=False)
     assert printed() == f"Turn {mine.ref.turn_id} has no content.\n"
 
 
 async def test_forgotten_content_is_not_on_the_disk_of_the_broker(platform: Bus, nats_server: NatsServer) -> None:
     writer = await over(platform, "a")
-    await forget(platform, turn_id=writer.ref.turn_id, conversation=None, as_json=True)
+    await forget(platform, selection=Selection((writer.ref.turn_id,)), yes=True, as_json=True)
     nats_server.stop()
     for stream in (TURN_LOG, TURN_OBJECTS):
         files = [path for path in nats_server.folder.rglob("*.blk") if stream.name in str(path)]
@@ -139,7 +146,7 @@ async def test_all_turns_of_a_conversation_are_forgotten_and_no_others(
     platform: Bus, printed: Callable[[], str]
 ) -> None:
     mine, foreign = [await over(platform, "a") for _ in range(3)], await over(platform, "b")
-    await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
+    await forget(platform, selection=of("a"), yes=True, as_json=False)
     lines = printed().splitlines()
     assert sorted(line.split()[1] for line in lines) == sorted(each.ref.turn_id for each in mine)
     for each in mine:
@@ -155,7 +162,7 @@ async def test_a_running_turn_is_reported_and_kept_while_others_are_forgotten(
     waiting = turn_requested("red").model_copy(update={"conversation": KEY.conversation("a")})
     await submit(platform, waiting)
     with pytest.raises(typer.Exit) as code:
-        await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
+        await forget(platform, selection=of("a"), yes=True, as_json=False)
     assert code.value.exit_code == 1
     output = printed()
     assert f"Turn {ended.ref.turn_id} forgotten" in output
@@ -165,16 +172,16 @@ async def test_a_running_turn_is_reported_and_kept_while_others_are_forgotten(
 
 async def test_forgetting_an_unknown_turn_is_refused(platform: Bus) -> None:
     with pytest.raises(Refused, match="the log has no turn 'nothing'"):
-        await forget(platform, turn_id="nothing", conversation=None, as_json=False)
+        await forget(platform, selection=Selection(("nothing",)), yes=True, as_json=False)
     with pytest.raises(Refused, match="no turn of that conversation"):
-        await forget(platform, turn_id=None, conversation=KEY.conversation("c"), as_json=False)
+        await forget(platform, selection=of("c"), yes=True, as_json=False)
 
 
 def test_a_conversation_id_is_hashed_with_the_key_of_the_platform(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PALLAS_LOG_KEY", "k" * 32)
-    assert hash_of("a", tmp_path) == KEY.conversation("a")
+    assert filter_of(conversation="a", data=tmp_path).conversation == KEY.conversation("a")
     monkeypatch.delenv("PALLAS_LOG_KEY")
     with pytest.raises(Refused, match="PALLAS_LOG_KEY"):
-        hash_of("a", tmp_path)
+        filter_of(conversation="a", data=tmp_path)

@@ -20,9 +20,9 @@ from pallas_bus import kv
 from pallas_bus.connection import Bus
 from pallas_bus.reads import read_last
 from pallas_bus.streams import declare
-from pallas_cli.deadletters import retry_one_letter
+from pallas_cli.commands.deadletters import Chosen, Filter, retry
 from pallas_cli.refused import Refused
-from pallas_cli.turns.ending import cancel_many, forget_many
+from pallas_cli.turns.ending import cancel_many, forget
 from pallas_cli.turns.listing import Selection, check_model, selection_of, show_turns
 from pallas_cli.turns.replay import replay_turn
 from pallas_cli.turns.replays import Wish, replay_many
@@ -275,9 +275,9 @@ async def test_a_dead_letter_is_kept_as_a_failed_turn_and_not_retried_beside_its
     original = DEAD_ORIGINAL.template.filter(letter=first.turn_id)
     [record] = await read_last(stage.bus, DEAD_LETTERS.name, original)
     assert await ttl_of(stage.bus, DEAD_LETTERS.name, record.seq) == "3600s"
-    await retry_one_letter(stage.bus, first.turn_id, as_json=True)
+    await retry(stage.bus, chosen=Chosen(first.turn_id), wanted=Filter(), as_json=True)
     await stage.replay(named([second]))
-    await retry_one_letter(stage.bus, second.turn_id, as_json=True)
+    await retry(stage.bus, chosen=Chosen(second.turn_id), wanted=Filter(), as_json=True)
     assert {turn.turn_id for turn in await stage.all_turns()} == {
         name for each in letters for name in (each.turn_id, replay_id(each.turn_id))
     }
@@ -299,7 +299,7 @@ async def test_turns_that_wait_and_run_are_cancelled_by_a_filter(stage: Stage, t
     assert preview == stage.capsys.readouterr().err
     for selection in (stage.filter(), named([*turns, *other])):
         with pytest.raises(typer.Exit):
-            await forget_many(stage.bus, selection, confirmed=True, as_json=True)
+            await forget(stage.bus, selection=selection, yes=True, as_json=True)
         document = json.loads(stage.capsys.readouterr().out)
         assert set(document["under_way"]) == {each.turn_id for each in turns}
         assert [each["turn"] for each in document["forgotten"]] == [other[0].turn_id]
@@ -319,14 +319,14 @@ async def test_turns_that_wait_and_run_are_cancelled_by_a_filter(stage: Stage, t
 async def test_ended_turns_are_forgotten_by_a_filter(stage: Stage) -> None:
     [kept], failed = await stage.turns(1, "say"), await stage.turns(2)
     with pytest.raises(Refused, match="pass --yes"):
-        await forget_many(stage.bus, stage.filter(state="failed"), confirmed=False, as_json=False)
+        await forget(stage.bus, selection=stage.filter(state="failed"), yes=False, as_json=False)
     for had in (2, 0):
-        await forget_many(stage.bus, stage.filter(state="failed"), confirmed=True, as_json=False)
+        await forget(stage.bus, selection=stage.filter(state="failed"), yes=True, as_json=False)
         assert stage.capsys.readouterr().out == f"2 turns forgotten; {had} had content.\n"
     assert (await stage.replay(named(failed)))["left_out"] == {"content_expired": 2}
     assert (await stage.replay(named([kept])))["replays"][0]["state"] == "completed"
     with pytest.raises(Refused, match="the log has no turn 'unknown'"):
-        await forget_many(stage.bus, Selection(("unknown",)), confirmed=True, as_json=False)
+        await forget(stage.bus, selection=Selection(("unknown",)), yes=True, as_json=False)
 
 
 @pytest.mark.parametrize("model", ["", "gpt 5", "gpt-5", "openai.", "acme.x"])

@@ -1,20 +1,15 @@
-"""`pallas call fleet/fleet` and `pallas fleet watch` at a gateway, a fleet and the stand-in for Coder."""
+"""`pallas call fleet/fleet` at a gateway, a fleet and the stand-in for Coder."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from tests.embedded import NatsServer
 from tests.integration.fleet.lab import Lab
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_gateway, until
 
-from pallas_bus.access import Access
-from pallas_cli.fleet import Watch, fleet_at
-from pallas_cli.refused import Refused
 from pallas_demo.coder import Fault
 
 FLEET = ("call", "fleet/fleet")
@@ -91,39 +86,3 @@ async def test_refusals_are_sentences(lab: Lab, pallas: Pallas, monkeypatch: pyt
     assert away.endswith("(503)")
     [gone] = await pallas.refused("call", "--url", "http://127.0.0.1:9", *FLEET[1:], code=3)
     assert "could not be reached" in gone or "cannot be reached" in gone
-
-
-async def test_a_gateway_without_a_fleet_says_so(tmp_path: Path) -> None:
-    with NatsServer(tmp_path / "nats") as broker:
-        async with a_gateway(broker.url) as front:
-            command = Pallas({"PALLAS_GATEWAY_URL": front.base}, tmp_path)
-            [refusal] = await command.refused("fleet", "watch")
-            assert refusal == f"pallas: the gateway at {front.base} has no fleet"
-
-
-async def test_watch_prints_statuses_and_what_agents_write(
-    lab: Lab, pallas: Pallas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = list[dict[str, str]]()
-
-    async def until_printed(wanted: dict[str, str]) -> None:
-        async def look() -> bool:
-            printed.extend(json.loads(line) for line in capsys.readouterr().out.splitlines())
-            return any(wanted.items() <= each.items() for each in printed)
-
-        await until(look, 30)
-
-    await lab.create("papi")
-    async with fleet_at(pallas.environ["PALLAS_GATEWAY_URL"], None) as fleet:
-        with pytest.raises(Refused, match="does not exist"):
-            await Watch(fleet, "nobody", as_json=True).run(lambda: Access(lab.nats_url))
-        watching = asyncio.create_task(Watch(fleet, "PAPI", as_json=True).run(lambda: Access(lab.nats_url)))
-        await until_printed({"agent": "papi", "status": "idle"})
-        task = await lab.call("start_agent_task", agent_name="papi", task_description="work 1 s; say good; work 60 s")
-        await until_printed({"agent": "papi", "status": "busy", "current_task": task["task"]["summary"]})
-        await until_printed({"agent": "papi", "line": "good"})
-        assert "hello" not in {each.get("line") for each in printed}  # is of the task before
-        await lab.call("delete_agent", agent_name="papi")
-        await until_printed({"agent": "papi", "status": "deleted"})
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)

@@ -48,7 +48,6 @@ async def test_the_command_line_checks_stores_and_runs(lab: Lab, tmp_path: Path)
         shown = await pallas.done("pipelines", "show", f"shared/{name}")
         assert program.read_text() in shown.out
         assert (await pallas.done("pipelines", "show", f"shared/{name}", "--mermaid")).out.startswith("flowchart")
-        assert "call" in (await pallas("pipelines", "diff", "twice.cst", "less.cst")).out
         refused = await pallas.refused("pipelines", "show", "none")
         assert refused == ["pallas: Pipeline 'none' not found"]
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 from pyrage import x25519
 from tests.requirements import requirement
 
-from pallas_cli.backup.commands import RestoreOptions
 from pallas_cli.backup.keys import differences, fingerprints, make_identity, read_identities, read_recipients
 from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal
 from pallas_cli.backup.store import MANIFEST, Manifest, Store, new_id, open_store, parts_in_order, prune
+from pallas_cli.commands.backup import require_agreement
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, DATABASES
 from pallas_contracts.contract import Saved
@@ -199,11 +200,10 @@ def test_a_store_that_cannot_be_used_is_refused(where: str) -> None:
 def test_what_is_replaced_is_named_and_has_to_be_confirmed(
     replace: bool, code: int, asks: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = RestoreOptions(None, None, Path("data"), replace, False, False, False, 1)
-    options.require_agreement([], as_json=True)
+    agree = partial(require_agreement, replace=replace, yes=False, as_json=True)
+    agree([])
     with pytest.raises(Refused) as refused:
-        options.require_agreement(["stream TURN_LOG with 3 messages"], as_json=True)
+        agree(["stream TURN_LOG with 3 messages"])
     assert "stream TURN_LOG with 3 messages" in (*refused.value.lines, *capsys.readouterr().err.splitlines())
     assert (asks in refused.value.lines[-1], refused.value.code) == (True, code)
-    agreed = RestoreOptions(None, None, Path("data"), True, True, False, False, 1)
-    agreed.require_agreement(["database workspaces"], as_json=True)
+    require_agreement(["database workspaces"], replace=True, yes=True, as_json=True)

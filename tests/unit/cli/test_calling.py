@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from pallas_cli.calling import document_of, read_arguments, refusal_of
+from pallas_cli.calling import document_of, refusal_of
+from pallas_cli.commands.call import read_arguments
 from pallas_cli.refused import WrongUsage
 
 SCHEMA: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from pallas_cli.chat.conversation import agent_endpoint
-from pallas_cli.chat.loop import LARGEST_IMAGE, Command, parse_line, read_image, show_answer
+from pallas_cli.commands.chat import LARGEST_IMAGE, Command, parse_line, read_image, show_answer
 from pallas_cli.refused import Refused
 from pallas_mcp_calls.model import CallAnswer
 

@@ -124,14 +124,8 @@ def test_compile_shows_the_signature(service: Service, program: str) -> None:
     service.answers["/compile"] = 200, {"success": True, "errors": [], "storedAs": "user:alice/order", **found}
     code, out, _ = pipelines(service, "compile", program, "--name", "order")
     assert (code, service.requests[0][2]["name"]) == (0, "order")
-    assert out.splitlines() == [
-        "name       order",
-        f"hash       {HASH}",
-        "stored as  user:alice/order",
-        "inputs     a: Int",
-        "           b: String",
-        "outputs    x: Int",
-    ]
+    facts = ["name: order", f"hash: {HASH}", "stored as: user:alice/order"]
+    assert out.splitlines() == [*facts, "inputs:", "  a: Int", "  b: String", "outputs:", "  x: Int"]
 
 
 def test_a_program_that_does_not_compile_is_shown_with_its_faults(service: Service, program: str) -> None:
@@ -198,43 +192,11 @@ def test_show_prints_the_signature_the_source_and_the_pictures(service: Service,
     service.answers[f"{path}/dag.svg"] = 200, "<svg/>\n"
     code, out, _ = pipelines(service, "show", "user:alice/order")
     assert code == 0
-    assert "modules  demo.get\n" in out
-    assert out.endswith("outputs  x: Int\n\nin a: Int\nout a\n")
+    assert 'modules: ["demo.get"]\n' in out
+    assert out.endswith("outputs:\n  x: Int\n\nin a: Int\nout a\n")
     picture = tmp_path / "dag.svg"
     code, out, _ = pipelines(service, "show", "user:alice/order", "--mermaid", "--svg", str(picture))
     assert (code, out, picture.read_text()) == (0, "flowchart LR\n", "<svg/>\n")
-
-
-def test_diff_tells_what_was_added_removed_and_changed(service: Service, program: str) -> None:
-    changed = {"changed": {"a": {"left": "Int", "right": "String"}}}
-    call = {"left": {"text": "get(a)"}, "right": {"text": "get(b)"}}
-    parts = {"arguments": {"x": {"left": "a", "right": "b"}}, "options": {"retry": {"left": None, "right": "3"}}}
-    service.answers["/diff"] = (
-        200,
-        {
-            "same": False,
-            "inputs": {"added": {"b": "Int"}, **changed},
-            "outputs": {"removed": {"x": "Int"}},
-            "calls": {"added": [{"text": "put(1)"}], "removed": [], "changed": [{**call, **parts}]},
-            "text": "--- left\n+++ right\n",
-        },
-    )
-    code, out, _ = pipelines(service, "diff", program, "shared/order")
-    assert (code, service.requests[0][2]) == (1, {"left": Path(program).read_text(), "right": "shared/order"})
-    assert out.splitlines() == [
-        "+ input b: Int",
-        "~ input a: Int → String",
-        "- output x: Int",
-        "+ call put(1)",
-        "~ call get(b)",
-        "    x: a → b",
-        "    retry: not given → 3",
-        "",
-        "--- left",
-        "+++ right",
-    ]
-    service.answers["/diff"] = 200, {"same": True, "text": ""}
-    assert pipelines(service, "diff", "a", "b")[:2] == (0, "the programs do the same\n")
 
 
 @pytest.mark.parametrize(

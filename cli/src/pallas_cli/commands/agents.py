@@ -12,10 +12,10 @@ from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.reads import read
 from pallas_cli.agents import check, explain_folder
-from pallas_cli.broker import OnBroker, on_broker
+from pallas_cli.command import Paged, command
 from pallas_cli.completing import complete_agent, complete_team
-from pallas_cli.options import WHOLE, After, Limit, Page, Yes, confirm
-from pallas_cli.plain_text import print_answer, print_plain, print_table
+from pallas_cli.options import WHOLE
+from pallas_cli.plain_text import print_answer, print_list, print_plain
 from pallas_cli.refused import NotReachable, Refused, not_there
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
@@ -61,49 +61,6 @@ def explain(
     found = explain_folder(folder)
     print_plain(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(found.as_lines()))
     raise typer.Exit(0 if not found.faults else 1)
-
-
-@app.command("list")
-@on_broker
-def list_agents(on: OnBroker, limit: Limit = None, after: After = None) -> None:
-    """List the agents of the running platform, with their health."""
-    on.run(show_agents, page=Page(limit, after))
-
-
-@app.command()
-@on_broker
-def show(
-    on: OnBroker,
-    agent: Annotated[
-        str, typer.Argument(metavar="AGENT", help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)
-    ],
-) -> None:
-    """Show one agent: its tools, limits, dependencies and health."""
-    on.run(show_agent, name=agent)
-
-
-@app.command()
-@on_broker
-def retire(
-    on: OnBroker,
-    team: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEAM", help="Name of the team, or data/NAME for one data agent.", autocompletion=complete_team
-        ),
-    ],
-    yes: Yes = False,
-) -> None:
-    """Remove a team or a data agent from the catalogue. Turns that wait for it are cancelled.
-
-    Stop the team's workers, or the data agent's program, first.
-    """
-    confirm(
-        f"{team} is removed from the catalogue, and the turns that wait for it are cancelled",
-        yes=yes,
-        as_json=on.as_json,
-    )
-    on.run(retire_team, team=team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,48 +114,39 @@ async def agent_rows(bus: Bus) -> list[AgentRow]:
     return [AgentRow(definitions[key], healths.get(key), hosted.count(key)) for key in sorted(definitions)]
 
 
-async def show_agents(bus: Bus, *, page: Page = WHOLE, as_json: bool) -> None:
-    """Print the list of agents."""
+@command(app, "list")
+async def show_agents(bus: Bus, *, page: Paged = WHOLE, as_json: bool) -> None:
+    """List the agents of the running platform, with their health."""
     rows = page.cut(await agent_rows(bus), lambda row: row.name)
-    if as_json:
-        print(json.dumps([row.as_json() for row in rows], indent=2))
-        return
-    if not rows:
-        print_plain("There are no agents yet.")
-        return
-    print_table(("agent", "version", "kind", "model", "workers", "health"), (row.as_cells() for row in rows))
+    headers = ("agent", "version", "kind", "model", "workers", "health")
+    cells = (row.as_cells() for row in rows)
+    print_list([row.as_json() for row in rows], headers, cells, nothing="There are no agents yet.", as_json=as_json)
     served = {row.definition.team for row in rows if row.workers}
-    if gone := sorted({row.definition.team for row in rows} - served - {DATA_TEAM}):
+    if not as_json and (gone := sorted({row.definition.team for row in rows} - served - {DATA_TEAM})):
         print_plain(f"No worker hosts {', '.join(gone)}: `pallas agents retire TEAM` removes a team.", err=True)
 
 
-async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:
-    """Print one agent's definition and health.
-
-    Raises:
-        Refused: no agent or several agents have this name.
-    """
-    row = _only(await agent_rows(bus), name)
+@command(app, "show")
+async def show_agent(
+    bus: Bus,
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Agent, as NAME or TEAM/NAME.", autocompletion=complete_agent)
+    ],
+    *,
+    as_json: bool,
+) -> None:
+    """Show one agent: its tools, limits, dependencies and health."""
+    row = _only(await agent_rows(bus), agent)
     definition = row.definition.model_dump(mode="json", exclude_none=True)
-    if as_json:
-        print(
-            json.dumps({**definition, "health": row.health.model_dump(mode="json") if row.health else None}, indent=2)
-        )
-        return
-    print_plain(
-        f"{row.definition.team}/{row.definition.agent}: {row.definition.title}, version {row.definition.version}"
-    )
+    lines = [f"{row.name}: {row.definition.title}, version {row.definition.version}"]
     for field in ("description", "namespace", "capabilities", "limits", "retry", "agents", "dependencies"):
-        if definition.get(field):
-            print_plain(f"  {field}: {_text(definition[field])}")
+        if value := definition.get(field):
+            lines.append(f"  {field}: {value if isinstance(value, str) else json.dumps(value)}")
     for tool in row.definition.tools:
-        print_plain(f"  tool {tool.name}({', '.join(tool.input_schema.get('properties', {}))})")
-    print_plain(f"  workers: {row.workers}")
-    print_plain(f"  health: {row.as_cells()[-1]}")
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+        lines.append(f"  tool {tool.name}({', '.join(tool.input_schema.get('properties', {}))})")
+    lines += [f"  workers: {row.workers}", f"  health: {row.as_cells()[-1]}"]
+    health = row.health.model_dump(mode="json") if row.health else None
+    print_answer({**definition, "health": health}, "\n".join(lines), as_json=as_json)
 
 
 def _only(rows: list[AgentRow], name: str) -> AgentRow:
@@ -215,11 +163,21 @@ def _only(rows: list[AgentRow], name: str) -> AgentRow:
             raise Refused(f"several teams have an agent {agent!r}: {names}")
 
 
-async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
-    """Remove all agents of a team from the catalogue, and cancel the turns that wait for them.
+@command(app, "retire", sure="{team} is removed from the catalogue, and the turns that wait for it are cancelled")
+async def retire_team(
+    bus: Bus,
+    team: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEAM", help="Name of the team, or data/NAME for one data agent.", autocompletion=complete_team
+        ),
+    ],
+    *,
+    as_json: bool,
+) -> None:
+    """Remove a team or a data agent from the catalogue. Turns that wait for it are cancelled.
 
-    Raises:
-        Refused: `team` names an agent, the team is unknown, or a worker still hosts it and would publish it again.
+    Stop the team's workers, or the data agent's program, first.
     """
     whole, slash, agent = team.partition("/")
     if whole == DATA_TEAM:

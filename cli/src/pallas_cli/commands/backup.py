@@ -1,23 +1,34 @@
-"""`pallas backup`: save an installation while it runs, and restore it."""
+"""`pallas backup`: save an installation while it runs, and restore it.
+
+Progress goes to standard error, results to standard output.
+"""
 
 import asyncio
-import json
-from collections.abc import Coroutine
+import getpass
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pallas_cli.backup import commands
-from pallas_cli.backup.commands import RestoreOptions
-from pallas_cli.backup.commands import restore as run
-from pallas_cli.backup.keys import make_identity
-from pallas_cli.backup.target import running
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl
+from pallas_bus.connection import Bus
+from pallas_cli.backup.create import Creating, verify
+from pallas_cli.backup.keys import differences, make_identity, read_identities, read_recipients, who_vouches
+from pallas_cli.backup.restore import Restoring
+from pallas_cli.backup.store import Manifest, Store, open_store
+from pallas_cli.backup.store import prune as remove_old
+from pallas_cli.backup.target import Installation, running, stopped
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, platform
+from pallas_cli.command import Paged, command
 from pallas_cli.contexts import kept_in, setting
-from pallas_cli.options import After, Limit, Page, Yes, confirm
+from pallas_cli.options import Yes, confirm
+from pallas_cli.plain_text import print_answer, print_list, print_plain, print_table
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.waiting import shown
-from pallas_contracts.catalog import BACKUP
+from pallas_contracts.catalog import BACKUP, RESTORE
+from pallas_contracts.errors import PallasError
 
 app = typer.Typer()
 
@@ -46,23 +57,27 @@ Backup = Annotated[str, typer.Argument(metavar="BACKUP", help="Id of the backup,
 Keep = Annotated[int, typer.Option(min=1, help="Number of backups to keep.")]
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+LATEST = "latest"
+UNVOUCHED = "No key shows that the manifest is unchanged: there was none when it was made, or none of them is here."
 
-    asyncio.run(work)
+
+def say(line: str) -> None:
+    """Report progress."""
+    print_plain(line, err=True)
 
 
-@app.command()
+@command(app)
 def key(
     out: Annotated[Path, typer.Option("--out", help="File to write the identity to. Keep it away from the platform.")],
     as_json: AsJson = False,
 ) -> None:
     """Make a key for backups. Writes the identity that opens them, and prints the public key that makes them."""
     public = make_identity(out)
-    print(json.dumps({"public_key": public, "identity": str(out)}) if as_json else public)
+    print_answer({"public_key": public, "identity": str(out)}, public, as_json=as_json)
 
 
-@app.command()
-def create(
+@command(app)
+async def create(
     store: Where,
     recipient: Annotated[
         list[str] | None,
@@ -77,25 +92,43 @@ def create(
 ) -> None:
     """Save all streams, buckets and databases, encrypted. Prints the backup's id."""
     installation = running(nats, postgres, data, user=BACKUP, without=no_databases)
-    _run(commands.create(store, recipient or (), installation, kept_in(data, ""), keep, as_json=as_json))
+    to, saved = read_recipients(recipient or ()), open_store(store, make=True)
+    async with connected(installation, BACKUP) as bus:
+        manifest = await Creating(bus, installation.urls, saved, to, kept_in(data, ""), say).create()
+    gone = await asyncio.to_thread(remove_old, saved, keep) if keep is not None else []
+    for name, key in manifest.keys.items():
+        if key is None:
+            say(f"note: the key {name} is not here, so a restore cannot say whether it has the right one")
+    for each in gone:
+        say(f"removed {each}")
+    print_answer({**row_of(manifest), "removed": gone}, manifest.id, as_json=as_json)
 
 
-@app.command("list")
-def list_backups(store: Where, limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
+@command(app, "list")
+def list_backups(store: Where, page: Paged, as_json: AsJson = False) -> None:
     """List backups, the oldest first. Interrupted backups are not listed."""
     with shown("reading the store"):
-        commands.show_list(store, Page(limit, after), as_json=as_json)
+        opened = open_store(store)
+        rows = [row_of(opened.manifest(each)) for each in page.cut(opened.finished(), str)]
+    headers = ("backup", "began", "seconds", "streams", "messages", "databases", "size")
+    cells = ([str(row[name]) for name in headers] for row in rows)
+    print_list(rows, headers, cells, nothing=f"No backups in {store}.", as_json=as_json)
 
 
-@app.command()
-def show(store: Where, backup: Backup = "latest", as_json: AsJson = False) -> None:
+@command(app)
+def show(store: Where, backup: Backup = LATEST, as_json: AsJson = False) -> None:
     """Show what a backup has, as its manifest says. `verify` checks it."""
     with shown("reading the store"):
-        commands.show(store, backup, as_json=as_json)
+        manifest = find(open_store(store), backup)
+    row = row_of(manifest) | {"absent": ", ".join(manifest.absent) or "nothing"}
+    lines = [f"{name}: {value}" for name, value in row.items()]
+    print_answer({**row_of(manifest), "parts": _parts(manifest)}, "\n".join(lines), as_json=as_json)
+    if not as_json:
+        _print_parts(manifest)
 
 
-@app.command()
-def verify(
+@command(app, "verify")
+async def check(
     store: Where,
     backup: Backup = "latest",
     identity: Identity = None,
@@ -103,11 +136,22 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every file of a backup, and the keys that are here. With --identity, open the files, too."""
-    _run(commands.check(store, backup, identity, kept_in(data, ""), as_json=as_json))
+    opened, secrets = open_store(store), kept_in(data, "")
+    manifest, identities = find(opened, backup), read_identities(identity)
+    vouching = await asyncio.to_thread(who_vouches, opened, manifest, secrets)
+    await verify(opened, manifest, identities, say)
+    faults = list(differences(manifest.id, manifest.keys, secrets))
+    if not as_json:
+        _print_parts(manifest)
+    unchanged = f"The manifest is unchanged, as these keys show: {', '.join(vouching)}." if vouching else UNVOUCHED
+    whole = f"{manifest.id} is whole{'' if identities else '; pass --identity to see that it can be opened'}."
+    found = {"opened": bool(identities), "parts": _parts(manifest), "keys": faults, "vouched_by": vouching}
+    lines = [*(f"Key: {fault}" for fault in faults), unchanged, whole]
+    print_answer({**row_of(manifest), **found}, "\n".join(lines), as_json=as_json)
 
 
-@app.command()
-def restore(
+@command(app)
+async def restore(
     store: Where,
     backup: Backup,
     identity: Identity = None,
@@ -134,11 +178,30 @@ def restore(
     Without --nats, and without a context that has it, the backup is restored into the data folder of a stack that does
     not run.
     """
-    options = RestoreOptions(nats or setting("nats"), postgres, data, replace, yes, ignore_keys, no_databases, replicas)
-    _run(run(store, backup, identity, options, as_json=as_json))
+    nats, opened = nats or setting("nats"), open_store(store)
+    manifest, identities = find(opened, backup), read_identities(identity)
+    if not identities:
+        raise WrongUsage("pass the identity that opens the backup with --identity")
+    if not ignore_keys:
+        _require_keys(opened, manifest, kept_in(data, ""))
+    say(f"checking {manifest.id}")
+    await verify(opened, manifest, identities, lambda _line: None)
+    target = _target(manifest, nats, postgres, data)
+    async with target as installation, connected(installation, RESTORE) as bus:
+        by = f"{getpass.getuser()}@{socket.gethostname()}"
+        restoring = Restoring(bus, installation.urls, opened, manifest, identities, by, replicas, no_databases, say)
+        if nats is not None:  # else the lock of the data folder says that nothing runs
+            await restoring.require_stopped()
+        found = await restoring.found()
+        require_agreement(found, replace=replace, yes=yes, as_json=as_json)
+        hold = await restoring.restore()
+    done = f"{manifest.id} is restored. Start the installation, and Redis anew if it was not stopped."
+    held = "No turn is executed until you have decided about each turn of the backup: pallas turns reconcile"
+    answer = {**row_of(manifest), "held": True, "replaced": found, "queue_end": hold.queue_end}
+    print_answer(answer, f"{done}\n{held}", as_json=as_json)
 
 
-@app.command()
+@command(app)
 def prune(
     store: Where,
     keep: Keep,
@@ -150,4 +213,94 @@ def prune(
     if not dry_run:
         confirm(f"all but the newest {keep} backups are removed", yes=yes, as_json=as_json)
     with shown("removing backups"):
-        commands.remove_old(store, keep, dry=dry_run, as_json=as_json)
+        gone = remove_old(open_store(store), keep, dry=dry_run)
+    lines = [f"{'would remove' if dry_run else 'removed'} {each}" for each in gone]
+    if lines or as_json:
+        print_answer({"removed": gone, "dry_run": dry_run}, "\n".join(lines), as_json=as_json)
+
+
+def _parts(manifest: Manifest) -> list[dict[str, object]]:
+    return [
+        {"kind": part.kind, "name": part.name, "messages": part.messages, "size": part.plain} for part in manifest.parts
+    ]
+
+
+def _print_parts(manifest: Manifest) -> None:
+    columns = ("name", "kind", "messages", "size")
+    rows = _parts(manifest)
+    print_table(columns, (["-" if part[name] is None else str(part[name]) for name in columns] for part in rows))
+
+
+def find(store: Store, backup: str) -> Manifest:
+    """The backup of that id, or the newest one.
+
+    Raises:
+        Refused: there is none.
+    """
+    if backup != LATEST:
+        return store.manifest(backup)
+    if not (finished := store.finished()):
+        raise Refused(f"{store.where} has no backup", word="not_found")
+    return store.manifest(finished[-1])
+
+
+@asynccontextmanager
+async def connected(installation: Installation, user: str) -> AsyncGenerator[Bus]:
+    """Connect to the broker of an installation as this user.
+
+    Raises:
+        Refused: it cannot be reached, or refuses something inside the block.
+    """
+    try:
+        async with platform(installation.access, user) as bus:
+            yield bus
+    except PallasError as error:
+        raise Refused(error.message) from error
+
+
+def row_of(manifest: Manifest) -> dict[str, object]:
+    """A backup as plain values: sizes in bytes, times ISO 8601."""
+    streams = [part for part in manifest.parts if part.kind == "stream"]
+    return {
+        "backup": manifest.id,
+        "began": manifest.began_at.isoformat(timespec="seconds"),
+        "seconds": round((manifest.ended_at - manifest.began_at).total_seconds(), 1),
+        "streams": len(streams),
+        "messages": sum(part.messages or 0 for part in streams),
+        "databases": len(manifest.parts) - len(streams),
+        "size": manifest.size,
+        "release": manifest.release,
+        "absent": list(manifest.absent),
+    }
+
+
+def require_agreement(found: list[str], *, replace: bool, yes: bool, as_json: bool) -> None:
+    """Check that the user agrees to lose what the installation has."""
+    if found and not replace:
+        raise Refused(*found, "the installation is not empty: pass --replace and --yes to lose it")
+    if found:
+        confirm("what the installation has is lost", yes=yes, as_json=as_json, after=found)
+
+
+def _require_keys(store: Store, manifest: Manifest, secrets: Path | None) -> None:
+    faults = list(differences(manifest.id, manifest.keys, secrets))
+    if not who_vouches(store, manifest, secrets) and not faults:
+        faults = [UNVOUCHED]
+    if faults:
+        raise Refused(*faults, "put these keys back first, or pass --ignore-keys")
+
+
+@asynccontextmanager
+async def _target(
+    manifest: Manifest, nats: str | None, postgres: str | None, data: Path
+) -> AsyncGenerator[Installation]:
+    wanted = {part.name for part in manifest.parts if part.kind == "database"}
+    if nats is None:
+        async with stopped(data, with_databases=bool(wanted)) as installation:
+            yield installation
+        return
+    say("restoring into the installation that --nats or the context names; --data names a stack that is stopped")
+    installation = running(nats, postgres, data, user=RESTORE, without=not wanted)
+    if missing := wanted.difference(installation.urls):
+        raise WrongUsage(f"no address of the databases {', '.join(sorted(missing))}: set PALLAS_POSTGRES_URL")
+    yield installation

@@ -1,6 +1,5 @@
 """`pallas broker`: the broker's users and its certificate, its servers and the leaders of streams."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,11 +12,12 @@ import typer
 from pallas_bus.connection import Bus
 from pallas_bus.errors import retry_while_unavailable
 from pallas_bus.servers import Server, StreamView, ask_servers, views
-from pallas_cli.broker import AsJson, OnBroker, on_broker, run_as, system_access
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_as, system_access
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import BrokerFolder
+from pallas_cli.command import command
 from pallas_cli.kept_addresses import find_address
-from pallas_cli.plain_text import print_answer, print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_json, print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.ids import is_token
@@ -54,7 +54,7 @@ def config(
     folder = BrokerFolder(out, containers)
     users = folder.write_users(read_workers(groups, os.environ))
     seeds = {name: str(folder.seeds.path(name)) for name in users}
-    print(json.dumps({"seeds": seeds}, indent=2) if as_json else "\n".join(seeds.values()))
+    print_answer({"seeds": seeds}, "\n".join(seeds.values()), as_json=as_json)
     if tls:
         folder.write_tls(tls, seen_at=tls_path)
 
@@ -70,16 +70,12 @@ def rotate(
     Run `pallas broker config` after the rotation, and again after you have removed the old seed.
     """
     BrokerFolder(out).seeds.rotate(user)
-    if as_json:
-        print(json.dumps({"user": user, "old_seed": f"{user}.seed.old"}))
-        return
-    typer.echo(f"{user} has a new seed; the old one stays valid until you remove {user}.seed.old")
+    said = f"{user} has a new seed; the old one stays valid until you remove {user}.seed.old"
+    print_answer({"user": user, "old_seed": f"{user}.seed.old"}, said, as_json=as_json)
 
 
-@app.command()
-@on_broker
+@command(app)
 def status(
-    on: OnBroker,
     system_seed: Annotated[
         Path | None,
         typer.Option(
@@ -87,23 +83,13 @@ def status(
             help="Seed file of the user `system`. [default: that in the data folder]",
         ),
     ] = None,
+    nats: NatsUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """Show servers, and the leader and replicas of each stream. Exit code 1 if a server or a leader is missing."""
-    access = system_access(find_address(on.nats, on.data, "nats"), on.data, system_seed)
-    run_as(access, partial(show_status, as_json=on.as_json))
-
-
-@app.command("step-down")
-@on_broker
-def step_down(
-    on: OnBroker,
-    stream: Annotated[
-        str, typer.Argument(metavar="STREAM", help="The stream, such as TURN_LOG, or KV_agents of a bucket.")
-    ],
-    to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
-) -> None:
-    """Have the leader of a stream step down. Do so before its server is stopped."""
-    on.run(step_down_leader, stream=stream, to=to)
+    access = system_access(find_address(nats, data, "nats"), data, system_seed)
+    run_as(access, partial(show_status, as_json=as_json))
 
 
 _GIB = 2**30
@@ -120,7 +106,7 @@ async def show_status(bus: Bus, *, as_json: bool) -> None:
         raise Refused("no server answers this user; --system-seed names the seed of the system account")
     streams = dict(sorted(views(servers).items()))
     if as_json:
-        print(json.dumps(_described(servers, streams), indent=2))
+        print_json(_described(servers, streams))
     else:
         led = [view.leader for view in streams.values()]
         print_table(("server", "streams led", "connections", "store", "of"), (_cells(each, led) for each in servers))
@@ -160,13 +146,17 @@ _WITHIN, _PAUSE = 10.0, 0.1
 """Seconds in which there must be a leader again, and between two looks."""
 
 
-async def step_down_leader(bus: Bus, stream: str, *, to: str | None, as_json: bool) -> None:
-    """Move the leader of a stream, to the server `to` if it has a replica, and print who leads then.
-
-    Raises:
-        WrongUsage: the name is none of a stream.
-        Refused: there is no such stream or replica, the stream has one replica only, or no leader is elected.
-    """
+@command(app, "step-down")
+async def step_down_leader(
+    bus: Bus,
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream, such as TURN_LOG, or KV_agents of a bucket.")
+    ],
+    *,
+    to: Annotated[str | None, typer.Option(help="The server that shall lead it.")] = None,
+    as_json: bool,
+) -> None:
+    """Have the leader of a stream step down. Do so before its server is stopped."""
     if not is_token(stream.lower()):
         raise WrongUsage(f"{stream!r} is not the name of a stream; `pallas broker status` lists them")
     find = partial(_leader, bus, stream)

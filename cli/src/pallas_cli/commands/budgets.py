@@ -1,21 +1,19 @@
 """`pallas budgets`: what teams and callers may spend on models in a day."""
 
-import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from pallas_bus import kv
 from pallas_bus.connection import Bus
-from pallas_cli.broker import OnBroker, on_broker
+from pallas_cli.command import Made, Paged, command
 from pallas_cli.completing import complete_team
-from pallas_cli.costs import cost_text, document_of
-from pallas_cli.options import After, Limit, Page, Yes, confirm
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.plain_text import print_answer, print_list, print_plain
 from pallas_cli.refused import Refused, WrongUsage
+from pallas_cli.spent import cost_text, document_of
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import GrantedBudget, Spending, day_of, granted_budget, total_of
 from pallas_contracts.errors import Rejected
@@ -35,48 +33,6 @@ Every = Annotated[
 ]
 
 
-@app.command("list")
-@on_broker
-def list_budgets(on: OnBroker, limit: Limit = None, after: After = None) -> None:
-    """List the budgets that are set here, with today's spending."""
-    on.run(show_budgets, page=Page(limit, after))
-
-
-@app.command()
-@on_broker
-def show(on: OnBroker, team: Team = None, caller: Caller = None, every: Every = None) -> None:
-    """Show one budget, with what was spent of it today."""
-    on.run(show_budget, whose=whose_of(team, caller, every))
-
-
-@app.command("set")
-@on_broker
-def set_one(
-    on: OnBroker,
-    team: Team = None,
-    caller: Caller = None,
-    every: Every = None,
-    tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens in a day; 0 allows none.")] = None,
-    money_per_day: Annotated[float | None, typer.Option(help="Money in a day, in --currency.")] = None,
-    currency: Annotated[
-        str, typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR.")
-    ] = "USD",
-) -> None:
-    """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
-    check_limits(tokens_per_day, money_per_day, currency)
-    whose = whose_of(team, caller, every)
-    on.run(set_budget, whose=whose, tokens_per_day=tokens_per_day, money_per_day=money_per_day, currency=currency)
-
-
-@app.command()
-@on_broker
-def delete(on: OnBroker, team: Team = None, caller: Caller = None, every: Every = None, yes: Yes = False) -> None:
-    """Delete a budget. Calls are not limited by it any more."""
-    whose = whose_of(team, caller, every)
-    confirm(f"the budget of {whose} is deleted", yes=yes, as_json=on.as_json)
-    on.run(delete_budget, whose=whose)
-
-
 _HEADERS = ("budget", "a day", "tokens today", "cost today")
 _TYPES: tuple[str, ...] = get_args(Principal.model_fields["type"].annotation)
 
@@ -93,7 +49,7 @@ class Whose:
         return f"{self.kind} {self.caller or self.name}"
 
 
-def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
+def whose_of(team: Team = None, caller: Caller = None, every: Every = None) -> Whose:
     """The budget that the options name.
 
     Raises:
@@ -115,60 +71,71 @@ def whose_of(team: str | None, caller: str | None, every: str | None) -> Whose:
     return Whose("every", every)
 
 
-def check_limits(tokens_per_day: int | None, money_per_day: float | None, currency: str) -> None:
-    """Check what the options of a budget say.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a budget, of which there is one at least."""
 
-    Raises:
-        WrongUsage: there is no limit, or the currency is none.
-    """
-    if tokens_per_day is None and money_per_day is None:
-        raise WrongUsage("pass --tokens-per-day, --money-per-day or both")
-    if not re.fullmatch("[A-Z]{3}", currency):
-        raise WrongUsage(f"--currency {currency!r} is not three capital letters such as EUR")
+    tokens_per_day: Annotated[int | None, typer.Option(help="Input and output tokens in a day; 0 allows none.")] = None
+    money_per_day: Annotated[float | None, typer.Option(help="Money in a day, in --currency.")] = None
+    currency: Annotated[
+        str, typer.Option(help="Currency of --money-per-day and of the price table: three letters, such as EUR.")
+    ] = "USD"
+
+    def __post_init__(self) -> None:
+        if self.tokens_per_day is None and self.money_per_day is None:
+            raise WrongUsage("pass --tokens-per-day, --money-per-day or both")
+        if not re.fullmatch("[A-Z]{3}", self.currency):
+            raise WrongUsage(f"--currency {self.currency!r} is not three capital letters such as EUR")
 
 
-async def set_budget(
-    bus: Bus, *, whose: Whose, tokens_per_day: int | None, money_per_day: float | None, currency: str, as_json: bool
-) -> None:
-    """Set a budget in place of the one before, and warn if its money is in a currency that nothing is paid in.
+Mine = Annotated[Whose, Made(whose_of)]
 
-    Raises:
-        Refused: the budget is invalid.
-    """
+
+@command(app, "list")
+async def show_budgets(bus: Bus, *, page: Paged, as_json: bool) -> None:
+    """List the budgets that are set here, with today's spending."""
+    budgets = page.cut([budget for _, budget in sorted((await _budgets(bus)).items())], _name)
+    spent = await _today(bus)
+    rows = [(budget, _spent(budget, spent)) for budget in budgets]
+    documents, cells = [_document(*row) for row in rows], (_cells(*row) for row in rows)
+    print_list(documents, _HEADERS, cells, nothing="No budgets are set.", as_json=as_json)
+
+
+@command(app, "show")
+async def show_budget(bus: Bus, *, whose: Mine, as_json: bool) -> None:
+    """Show one budget, with what was spent of it today."""
+    budget = await _budget_of(bus, whose)
+    spent = _spent(budget, await _today(bus))
+    print_list(_document(budget, spent), _HEADERS, [_cells(budget, spent)], as_json=as_json)
+
+
+@command(app, "set")
+async def set_budget(bus: Bus, *, whose: Mine, limits: Annotated[Limits, Made(Limits)], as_json: bool) -> None:
+    """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
     try:
         budget = granted_budget(
             kind=whose.kind,
             name=whose.name,
             caller=whose.caller,
-            tokens_per_day=tokens_per_day,
-            money_per_day=money_per_day,
-            currency=currency,
+            **asdict(limits),
             set_at=utc_now(),
         )
     except Rejected as error:
         raise Refused(error.message) from error
     await kv.put(bus, BUDGETS, budget, kind=whose.kind, name=whose.name)
-    if as_json:
-        print(json.dumps(budget.model_dump(mode="json"), indent=2, ensure_ascii=False))
-    else:
-        print_plain(f"{whose}: {_limits(budget)} a day")
+    print_answer(budget.model_dump(mode="json"), f"{whose}: {_limits(budget)} a day", as_json=as_json)
     paid = {each for entry in (await kv.snapshot(bus, SPENDING)).values() for each in entry.money}
-    if money_per_day and paid and currency not in paid:
-        print_plain(f"warning: models are paid in {', '.join(sorted(paid))}: nothing counts for {currency}", err=True)
+    if limits.money_per_day and paid and limits.currency not in paid:
+        known = ", ".join(sorted(paid))
+        print_plain(f"warning: models are paid in {known}: nothing counts for {limits.currency}", err=True)
 
 
-async def delete_budget(bus: Bus, *, whose: Whose, as_json: bool) -> None:
-    """Delete a budget.
-
-    Raises:
-        Refused: there is none.
-    """
+@command(app, "delete", sure="the budget of {whose} is deleted")
+async def delete_budget(bus: Bus, *, whose: Mine, as_json: bool) -> None:
+    """Delete a budget. Calls are not limited by it any more."""
     budget = await _budget_of(bus, whose)
     await kv.delete(bus, BUDGETS, kind=whose.kind, name=whose.name)
-    if as_json:
-        print(json.dumps({**budget.model_dump(mode="json"), "deleted": True}, indent=2, ensure_ascii=False))
-    else:
-        print_plain(f"{whose}: no budget")
+    print_answer({**budget.model_dump(mode="json"), "deleted": True}, f"{whose}: no budget", as_json=as_json)
 
 
 async def _budget_of(bus: Bus, whose: Whose) -> GrantedBudget:
@@ -178,35 +145,9 @@ async def _budget_of(bus: Bus, whose: Whose) -> GrantedBudget:
     return budget
 
 
-async def show_budget(bus: Bus, *, whose: Whose, as_json: bool) -> None:
-    """Print one budget, with what was spent of it today.
-
-    Raises:
-        Refused: there is none.
-    """
-    row = (budget := await _budget_of(bus, whose)), _spent(budget, await _today(bus))
-    if as_json:
-        print(json.dumps(_document(*row), indent=2, ensure_ascii=False))
-    else:
-        print_table(_HEADERS, [_cells(*row)])
-
-
 async def _today(bus: Bus) -> list[Spending]:
     today = day_of(utc_now())
     return [entry for entry in (await kv.snapshot(bus, SPENDING)).values() if entry.day == today]
-
-
-async def show_budgets(bus: Bus, *, page: Page, as_json: bool) -> None:
-    """Print budgets that operators have set, with what was spent of them today."""
-    budgets = page.cut([budget for _, budget in sorted((await _budgets(bus)).items())], _name)
-    spent = await _today(bus)
-    rows = [(budget, _spent(budget, spent)) for budget in budgets]
-    if as_json:
-        print(json.dumps([_document(*row) for row in rows], indent=2, ensure_ascii=False))
-    elif not rows:
-        print_plain("No budgets are set.")
-    else:
-        print_table(_HEADERS, (_cells(*row) for row in rows))
 
 
 async def _budgets(bus: Bus) -> dict[str, GrantedBudget]:

@@ -5,7 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
+app = typer.Typer()
 
+
+@app.command()
 def completion(
     ctx: typer.Context,
     shell: Annotated[

@@ -5,7 +5,10 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.command import command
 from pallas_cli.kept_addresses import help_of
+
+app = typer.Typer()
 
 Url = Annotated[
     str | None,
@@ -13,6 +16,7 @@ Url = Annotated[
 ]
 
 
+@command(app)
 def console(
     in_browser: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
     url: Url = None,

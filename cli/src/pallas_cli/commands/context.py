@@ -1,6 +1,5 @@
 """`pallas context`: which platform commands talk to, if options and environment do not say it."""
 
-import json
 import os
 from collections.abc import Iterator
 from inspect import Parameter, Signature
@@ -11,11 +10,12 @@ from urllib.parse import urlsplit
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.command import Made, Paged, command
 from pallas_cli.completing import complete_context
 from pallas_cli.contexts import ADDRESSES, FILES, Contexts, active, check_name, choose, kept_in, setting
 from pallas_cli.kept_addresses import source_of
-from pallas_cli.options import After, Limit, Page, Yes, confirm, option, parameter
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.options import option, parameter
+from pallas_cli.plain_text import print_answer, print_list, print_plain
 from pallas_cli.refused import Refused, WrongUsage
 
 app = typer.Typer()
@@ -56,7 +56,10 @@ _add.__dict__["__signature__"] = Signature(
 app.command("add")(_add)
 
 
-@app.command()
+_SCHEMES = {"nats": ("nats", "tls", "ws", "wss")}
+
+
+@command(app)
 def use(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=complete_context)
@@ -69,47 +72,6 @@ def use(
     """Use a context from now on, in every command that says nothing else."""
     if none == (name is not None):
         raise WrongUsage("name a context, or pass --none")
-    use_context(name, as_json=as_json)
-
-
-@app.command("list")
-def list_contexts(limit: Limit = None, after: After = None, as_json: AsJson = False) -> None:
-    """List contexts. The one in use has a star."""
-    show_contexts(Page(limit, after), as_json=as_json)
-
-
-@app.command()
-def show(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the context. [default: what is used]")
-    ] = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
-    """Show what commands would use here, and where it comes from. Secrets are not printed."""
-    if name is not None:
-        choose(name)
-        data = Path(setting("data") or data)
-    show_context(data, as_json=as_json)
-
-
-@app.command()
-def delete(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a context. The files that it names stay."""
-    Contexts.read().of(name)
-    confirm(f"context {name} is deleted", yes=yes, as_json=as_json)
-    delete_context(name, as_json=as_json)
-
-
-_SCHEMES = {"nats": ("nats", "tls", "ws", "wss")}
-
-
-def use_context(name: str | None, *, as_json: bool) -> None:
-    """Make a context the current one; None: no context.
-
-    Raises:
-        Refused: there is none of this name.
-    """
     contexts = Contexts.read()
     if name is not None:
         contexts.of(name)
@@ -118,26 +80,9 @@ def use_context(name: str | None, *, as_json: bool) -> None:
     _say(contexts, name, f"Commands use context {name}." if name else "Commands use no context.", as_json=as_json)
 
 
-def delete_context(name: str, *, as_json: bool) -> None:
-    """Delete a context. If it is the current one, there is none afterwards.
-
-    Raises:
-        Refused: there is none of this name.
-    """
-    contexts = Contexts.read()
-    contexts.of(name)
-    del contexts.named[name]
-    contexts.current = None if contexts.current == name else contexts.current
-    contexts.write()
-    _say(contexts, name, f"Deleted context {name}.", as_json=as_json)
-
-
 def _say(contexts: Contexts, name: str | None, sentence: str, *, as_json: bool) -> None:
-    if as_json:
-        settings = contexts.named.get(name) if name else None
-        print(json.dumps({"context": name, "current": contexts.current, "settings": settings}, indent=2))
-    else:
-        print_plain(sentence)
+    settings = contexts.named.get(name) if name else None
+    print_answer({"context": name, "current": contexts.current, "settings": settings}, sentence, as_json=as_json)
 
 
 def _checked(key: str, value: str | Path) -> str:
@@ -160,17 +105,15 @@ def _example(key: str) -> str:
 type Row = dict[str, str | None]
 
 
-def show_contexts(page: Page, *, as_json: bool) -> None:
-    """Print a page of contexts, by name."""
+@command(app, "list")
+def list_contexts(page: Paged, as_json: AsJson = False) -> None:
+    """List contexts. The one in use has a star."""
     contexts = Contexts.read()
     names = page.cut(sorted(contexts.named), str)
-    if as_json:
-        rows = [{"context": name, "current": name == contexts.current, **contexts.named[name]} for name in names]
-        print(json.dumps(rows, indent=2))
-    elif not contexts.named:
-        print_plain("There are no contexts; `pallas context add` makes one.")
-    else:
-        print_table(("", "context", "platform"), (_cells(contexts, name) for name in names))
+    rows = [{"context": name, "current": name == contexts.current, **contexts.named[name]} for name in names]
+    nothing = "There are no contexts; `pallas context add` makes one."
+    cells = (_cells(contexts, name) for name in names)
+    print_list(rows, ("", "context", "platform"), cells, nothing=nothing, as_json=as_json)
 
 
 def _cells(contexts: Contexts, name: str) -> list[str]:
@@ -179,16 +122,41 @@ def _cells(contexts: Contexts, name: str) -> list[str]:
     return ["*" if name == contexts.current else "", name, first]
 
 
-def show_context(data: Path, *, as_json: bool) -> None:
-    """Print what commands with the data folder `data` would use."""
+@command(app)
+def show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the context. [default: what is used]")
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Show what commands would use here, and where it comes from. Secrets are not printed."""
+    if name is not None:
+        choose(name)
+        data = Path(setting("data") or data)
     found = active()
-    name = found[0] if found else None
+    used = found[0] if found else None
     rows = [*_addresses(data), *_secrets(data)]
-    if as_json:
-        print(json.dumps({"context": name, "settings": rows}, indent=2))
-        return
-    print_plain(f"context: {name or 'none'}")
-    print_table(("setting", "value", "from"), [[each or "-" for each in row.values()] for row in rows])
+    if not as_json:
+        print_plain(f"context: {used or 'none'}")
+    cells = [[each or "-" for each in row.values()] for row in rows]
+    print_list({"context": used, "settings": rows}, ("setting", "value", "from"), cells, as_json=as_json)
+
+
+def known(name: Name) -> str:
+    """The name of a context that exists."""
+    Contexts.read().of(name)
+    return name
+
+
+@command(app, sure="context {name} is deleted")
+def delete(name: Annotated[str, Made(known)], *, as_json: bool) -> None:
+    """Delete a context. The files that it names stay."""
+    contexts = Contexts.read()
+    del contexts.named[name]
+    contexts.current = None if contexts.current == name else contexts.current
+    contexts.write()
+    _say(contexts, name, f"Deleted context {name}.", as_json=as_json)
 
 
 def _addresses(data: Path) -> Iterator[Row]:

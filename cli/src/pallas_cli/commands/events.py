@@ -11,7 +11,7 @@ import typer
 
 from pallas_bus.connection import Bus
 from pallas_bus.headers import subject_filter
-from pallas_cli.broker import OnBroker, on_broker
+from pallas_cli.command import Made, command
 from pallas_cli.moments import is_moment, moment_of, span_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import NotReachable, Refused, WrongUsage
@@ -36,75 +36,33 @@ class Speed(StrEnum):
     FAST = "fast"
 
 
-@app.command()
-@on_broker
-def tail(
-    on: OnBroker,
-    subject: Filter = ">",
+def filter_of(subject: Filter = ">") -> str:
+    """The subject filter that the user typed."""
+    try:
+        wanted = subject_filter(subject)
+    except Rejected as error:
+        raise WrongUsage(error.message) from error
+    if not streams_of(wanted):
+        raise WrongUsage(f"no stream has subjects that match {wanted!r}; docs/contracts.md lists all subjects")
+    return wanted
+
+
+Wanted = Annotated[str, Made(filter_of)]
+
+
+@command(app, doing=None)
+async def tail(
+    bus: Bus,
+    *,
+    wanted: Wanted,
     since: Annotated[
         str | None,
         typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.", callback=is_moment),
     ] = None,
+    as_json: bool,
 ) -> None:
     """Print each message of every stream when it is stored, until Ctrl-C. With --json, print its body too."""
-    on.run(follow, subject=subject, since=since, doing=None)
-
-
-@app.command()
-@on_broker
-def replay(
-    on: OnBroker,
-    since: Annotated[
-        str,
-        typer.Option(
-            help="Start of the period: a time span before now (30m, 2h) or an ISO 8601 time.", callback=is_moment
-        ),
-    ],
-    until: Annotated[str | None, typer.Option(help="End of the period. [default: now]", callback=is_moment)] = None,
-    subject: Filter = ">",
-    speed: Annotated[
-        Speed, typer.Option(help="Keep the original intervals, or publish without pauses.")
-    ] = Speed.ORIGINAL,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SUBJECT",
-            help="Target: one subject, or a prefix that ends in `.>`. [default: pallas.v1.replayed.>]",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
-) -> None:
-    """Publish recorded messages again on a separate subject. It is for a dashboard or consumer that missed them.
-
-    The body is unchanged. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time name the original.
-    """
-    options = {"since": since, "until": until, "subject": subject, "fast": speed is Speed.FAST, "to": to}
-    on.run(publish, **options, dry_run=dry_run, doing=None)
-
-
-def filter_of(text: str) -> str:
-    """The subject filter that the user typed.
-
-    Raises:
-        Refused: it is invalid, or no stream has matching subjects.
-    """
-    try:
-        subject = subject_filter(text)
-    except Rejected as error:
-        raise WrongUsage(error.message) from error
-    if not streams_of(subject):
-        raise WrongUsage(f"no stream has subjects that match {subject!r}; docs/contracts.md lists all subjects")
-    return subject
-
-
-async def follow(bus: Bus, *, subject: str, since: str | None, as_json: bool) -> None:
-    """Print messages as they are stored, until interrupted.
-
-    Raises:
-        Refused: the subject or the time is invalid.
-    """
-    wanted, begin = filter_of(subject), moment_of(since) if since else None
-    async with tail_streams(bus, wanted, since=begin) as messages:
+    async with tail_streams(bus, wanted, since=moment_of(since) if since else None) as messages:
         while True:
             message = await messages.get()
             if as_json:
@@ -165,27 +123,48 @@ class _Progress:
         print_plain(f"{how}{self.count} messages {self.verb}{where}{skipped}", err=True)
 
 
-async def publish(
-    bus: Bus,
-    *,
-    since: str,
-    until: str | None,
-    subject: str,
-    fast: bool,
-    to: str | None,
-    dry_run: bool,
-    as_json: bool = False,
-) -> None:
-    """Publish recorded messages again, or with `dry_run` only count them. Progress goes to standard error.
-
-    Raises:
-        Refused: a subject or time is invalid, or the target is a subject that a stream stores.
-    """
+def period_of(
+    since: Annotated[
+        str,
+        typer.Option(
+            help="Start of the period: a time span before now (30m, 2h) or an ISO 8601 time.", callback=is_moment
+        ),
+    ],
+    until: Annotated[str | None, typer.Option(help="End of the period. [default: now]", callback=is_moment)] = None,
+) -> tuple[datetime, datetime]:
+    """Start and end of the period."""
     begin, end = span_of(since, until or datetime.now(UTC).isoformat())
     assert begin is not None
-    wanted, target = filter_of(subject), await _target(bus, to)
+    assert end is not None
+    return begin, end
+
+
+@command(app, doing=None)
+async def replay(
+    bus: Bus,
+    *,
+    period: Annotated[tuple[datetime, datetime], Made(period_of)],
+    wanted: Wanted,
+    speed: Annotated[
+        Speed, typer.Option(help="Keep the original intervals, or publish without pauses.")
+    ] = Speed.ORIGINAL,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SUBJECT",
+            help="Target: one subject, or a prefix that ends in `.>`. [default: pallas.v1.replayed.>]",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
+    as_json: bool,
+) -> None:
+    """Publish recorded messages again on a separate subject. It is for a dashboard or consumer that missed them.
+
+    The body is unchanged. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time name the original.
+    """
+    (begin, end), target = period, await _target(bus, to)
     progress, breaks = _Progress("counted" if dry_run else "published"), bus.breaks
-    pace = _Pace(fast=fast or dry_run)
+    pace = _Pace(fast=speed is Speed.FAST or dry_run)
     try:
         async for message in recorded(bus, wanted, since=begin, until=end):
             await pace.wait(message.record.time)

@@ -6,8 +6,12 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import AsJson
+from pallas_cli.command import command
+
+app = typer.Typer()
 
 
+@command(app)
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the new team: new or empty.")],
     python: Annotated[bool, typer.Option("--python", help="Add an agent written in Python.")] = False,

@@ -2,19 +2,21 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from inspect import Signature, signature
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
 
 from pallas_cli.broker import AsJson
+from pallas_cli.command import Made, command
 from pallas_cli.k8s import kubectl
 from pallas_cli.k8s.folders import MIGRATION, TEAM, read_folders, slug_of
 from pallas_cli.k8s.plan import Plan, Planner
 from pallas_cli.options import Yes, confirm
+from pallas_cli.plain_text import print_json
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.waiting import shown
 
@@ -51,16 +53,12 @@ def _planner(
     claim: Claims = None,
     only_teams: OnlyTeams = False,
     prune: Prune = False,
-    *,
-    cluster: bool = True,
 ) -> Planner:
-
     if only_teams and prune:
         raise WrongUsage("--prune removes teams without a folder here, and --only-teams leaves other teams alone")
     given = sys.stdin.read() if manifests == "-" else ""
     teams = read_folders(folders, dict(_claim(each) for each in claim or ()))
-    get = kubectl.get if cluster else _nothing
-    return Planner(kubectl.read_manifests(manifests, given), teams, get, broker, prune, only_teams)
+    return Planner(kubectl.read_manifests(manifests, given), teams, kubectl.get, broker, prune, only_teams)
 
 
 @app.command()
@@ -68,30 +66,18 @@ def render(
     folders: Folders, manifests: Manifests, broker: Seeds, claim: Claims = None, as_json: AsJson = False
 ) -> None:
     """Print all objects, with the values of Secrets, and ask no cluster. Helm can run this as a post-renderer."""
-    planner = _planner(folders, manifests, broker, claim, cluster=False)
-    objects = planner.plan().objects
+    objects = replace(_planner(folders, manifests, broker, claim), get=_nothing).plan().objects
     if as_json:
-        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2))
+        print_json({"apiVersion": "v1", "kind": "List", "items": list(objects)})
     else:
         print(yaml.safe_dump_all(objects, sort_keys=False, width=120), end="")
 
 
-def _planned(work: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of a plan in front of its own, which gets a planner in place of these."""
-
-    def command(**given: Any) -> None:
-        work(_planner(**{name: given.pop(name) for name in of_a_plan}), **given)
-
-    of_a_plan = {name: each for name, each in signature(_planner).parameters.items() if each.kind != each.KEYWORD_ONLY}
-    _, *own = signature(work).parameters.values()
-    command.__dict__["__signature__"] = Signature([*of_a_plan.values(), *own])
-    command.__name__, command.__doc__ = work.__name__, work.__doc__
-    return command
+Planned = Annotated[Planner, Made(_planner)]
 
 
-@app.command()
-@_planned
-def diff(planner: Planner, as_json: AsJson = False) -> None:
+@command(app)
+def diff(planner: Planned, as_json: AsJson = False) -> None:
     """Print what `apply` would change in the cluster. Exit code 1 if anything, 2 if that cannot be told."""
     try:
         with shown("asking the cluster"):
@@ -102,9 +88,8 @@ def diff(planner: Planner, as_json: AsJson = False) -> None:
     raise typer.Exit(1 if changes else 0)
 
 
-@app.command("apply")
-@_planned
-def apply_all(planner: Planner, yes: Yes = False, as_json: AsJson = False) -> None:
+@command(app, "apply")
+def apply_all(planner: Planned, yes: Yes = False, as_json: AsJson = False) -> None:
     """Bring the cluster to what manifests and team folders say. The same again changes nothing.
 
     Brokers take up new users by themselves, workers a changed folder. A team that is pruned keeps its users until its
@@ -120,7 +105,7 @@ def apply_all(planner: Planner, yes: Yes = False, as_json: AsJson = False) -> No
             done += text.splitlines()
             print("" if as_json else text, end="", flush=True)
     if as_json:
-        print(json.dumps({"done": done}, indent=2))
+        print_json({"done": done})
 
 
 def _claim(given: str) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """`pallas libraries`: the table of libraries and their members, and commands for their documents."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.command import command
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.kept_secrets import find_admin_password
 from pallas_cli.libraries import Target, find_files, ingest_files
@@ -23,8 +23,8 @@ SEARCH_HELP = help_of("Address of library-search.", "library_search")
 SearchUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help=SEARCH_HELP)]
 
 
-@app.command()
-def ingest(
+@command(app)
+async def ingest(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files, or folders with all their files.")],
     library: Annotated[str, typer.Option(metavar="UID", help="Library that gets the documents.")],
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection of the library.")] = "default",
@@ -38,16 +38,12 @@ def ingest(
     Exit code 1 if a file could not be added.
     """
     target = Target(find_address(url, data, "library_search"), find_admin_password(data), library, collection)
-    found = find_files(paths)
-    try:
-        failed = asyncio.run(ingest_files(target, found, as_json=as_json))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    failed = await ingest_files(target, find_files(paths), as_json=as_json)
     raise typer.Exit(1 if failed else 0)
 
 
-@app.command()
-def demo(
+@command(app)
+async def demo(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo team, as workers see it.")],
     lifecycle: Annotated[
         str | None, typer.Option("--team-lifecycle", envvar="PALLAS_TEAM_LIFECYCLE_URL", help=LIFECYCLE_HELP)
@@ -75,11 +71,8 @@ def demo(
 
     team = prepared_team(folder, os.environ)
     if team is None:
-        print_answer(
-            {"team": None},
-            f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do",
-            as_json=as_json,
-        )
+        said = f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do"
+        print_answer({"team": None}, said, as_json=as_json)
         return
     operator = Operator(
         find_address(lifecycle, data, "team_lifecycle"),
@@ -88,6 +81,6 @@ def demo(
         find_address(registry, data, "registry"),
         find_admin_password(data),
     )
-    asyncio.run(ensure_demo_library(team, operator))
+    await ensure_demo_library(team, operator)
     name = team.summary.name
     print_answer({"team": name}, f"team {name!r} can read its library", as_json=as_json)

@@ -4,15 +4,13 @@ What only calls a tool of the agent `pipelines/constellation` has no command her
 """
 
 import asyncio
-import json
 import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, interruptible
 from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.kept_secrets import find_token
 from pallas_cli.options import Token
@@ -29,7 +27,7 @@ from pallas_cli.pipelines import (
     texts,
     typed,
 )
-from pallas_cli.plain_text import plain_line, print_plain
+from pallas_cli.plain_text import plain_line, print_document, print_json, print_plain
 from pallas_cli.refused import Refused, WrongUsage
 
 app = typer.Typer()
@@ -55,7 +53,7 @@ def validate(
     answer = _api(url, token, data).post("/validate", {"source": source.text})
     valid = answer.get("valid") is True
     if as_json:
-        _print_json(answer)
+        print_json(answer)
     else:
         _print_faults(source, answer)
         if valid:
@@ -77,11 +75,11 @@ def compile_program(
     answer = _api(url, token, data).post("/compile", {"source": source.text} | ({"name": name} if name else {}))
     compiled = answer.get("success") is True
     if as_json:
-        _print_json(answer)
+        print_json(answer)
     else:
         _print_faults(source, answer)
         if compiled:
-            _print_signature(answer, {"stored as": answer.get("storedAs")})
+            print_document(_signature(answer, {"stored as": answer.get("storedAs")}))
     raise typer.Exit(0 if compiled else 1)
 
 
@@ -120,13 +118,11 @@ def run(
             print_plain(plain_line(event), err=True)
 
     tell(f"running {found.name if isinstance(found, Source) else found}")
-    try:
+    with interruptible():
         answer = asyncio.run(api.run(path, {**what, "inputs": given}, tell))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
     completed = answer.get("success") is True and answer.get("status", "completed") == "completed"
     if as_json:
-        _print_json(answer)
+        print_json(answer)
     else:
         if isinstance(found, Source):
             _print_faults(found, answer)
@@ -154,63 +150,15 @@ def show(
         return
     document = api.get("pipelines", ref)
     if as_json:
-        _print_json(document)
+        print_json(document)
         return
     modules = [*texts(document, "modules"), *(each["name"] for each in parts(document, "modules"))]
-    sides = {side: document.get(f"{side}s") or document.get(f"{side}Schema") for side in ("input", "output")}
+    sides = {f"{side}s": document.get(f"{side}s") or document.get(f"{side}Schema") for side in ("input", "output")}
     name = document.get("name") or document.get("ref") or ", ".join(document.get("aliases") or ()) or "-"
-    more = {
-        "compiled": document.get("compiledAt"),
-        "modules": ", ".join(modules) or None,
-        "broken": document.get("broken"),
-    }
-    named = {"name": name, "inputs": sides["input"], "outputs": sides["output"]}
-    _print_signature({**document, **named}, more)
+    more = {"compiled": document.get("compiledAt"), "modules": modules or None, "broken": document.get("broken")}
+    print_document(_signature({**document, **sides, "name": name}, more))
     if source := document.get("source"):
         print_plain(f"\n{source.rstrip()}")
-
-
-@app.command()
-def diff(
-    left: Annotated[str, typer.Argument(metavar="FILE|REF", help="The one program: a file, or a reference.")],
-    right: Annotated[str, typer.Argument(metavar="FILE|REF", help="The other program.")],
-    url: Url = None,
-    token: Token = None,
-    data: Data = DEFAULT_DATA,
-    as_json: AsJson = False,
-) -> None:
-    """Compare two programs: inputs, outputs, calls and text. Exit code 1 if they do not do the same."""
-    sides = [side if isinstance(side := find_source(given), str) else side.text for given in (left, right)]
-    answer = _api(url, token, data).post("/diff", {"left": sides[0], "right": sides[1]})
-    if as_json:
-        _print_json(answer)
-    else:
-        for line in _difference(answer):
-            print_plain(line)
-    raise typer.Exit(0 if answer.get("same") is True else 1)
-
-
-def _difference(answer: Document) -> Iterable[str]:
-    if answer.get("same") is True:
-        yield "the programs do the same"
-    for kind in ("input", "output"):
-        changes = part(answer, f"{kind}s")
-        yield from (f"+ {kind} {name}: {of}" for name, of in changes.get("added", {}).items())
-        yield from (f"- {kind} {name}: {of}" for name, of in changes.get("removed", {}).items())
-        yield from (f"~ {kind} {name}: {_change(each)}" for name, each in changes.get("changed", {}).items())
-    calls = part(answer, "calls")
-    yield from (f"+ call {call['text']}" for call in calls.get("added", ()))
-    yield from (f"- call {call['text']}" for call in calls.get("removed", ()))
-    for call in calls.get("changed", ()):
-        yield f"~ call {call['right']['text']}"
-        for kind in ("arguments", "options"):
-            yield from (f"    {name}: {_change(each)}" for name, each in call[kind].items())
-    if text := answer.get("text"):
-        yield f"\n{text.rstrip()}"
-
-
-def _change(each: Mapping[str, str | None]) -> str:
-    return f"{each['left'] or 'not given'} → {each['right'] or 'not given'}"
 
 
 def _print_faults(source: Source, answer: Document) -> None:
@@ -223,25 +171,17 @@ def _print_faults(source: Source, answer: Document) -> None:
         print_plain(line, err=True)
 
 
-def _print_signature(document: Document, more: Mapping[str, Any]) -> None:
-    """Print the name, the hash, the inputs and the outputs of a pipeline, and those of `more` that are not None."""
-    facts = {"name": document.get("name"), "hash": document.get("structuralHash"), **more}
-    rows = [(name, str(value)) for name, value in facts.items() if value is not None]
-    for side in ("inputs", "outputs"):
-        rows += [("" if number else side, each) for number, each in enumerate(typed(document, side))]
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
-        print_plain(f"{name:{width}}  {value}")
-
-
-def _print_json(document: object) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+def _signature(document: Document, more: Document) -> Document:
+    """The name, the hash, the inputs and the outputs of a pipeline, and those of `more` that are not None."""
+    sides = {side: document.get(side) for side in ("inputs", "outputs")}
+    facts = {"name": document.get("name"), "hash": document.get("structuralHash"), **more, **sides}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _print_outputs(answer: Document, *, completed: bool) -> None:
     outputs, missing = part(answer, "outputs"), typed(answer, "missingInputs")
     if completed or outputs:
-        _print_json(outputs)
+        print_json(outputs)
         sys.stdout.flush()
     if error := answer.get("error"):
         print_plain(f"failed: {error}", err=True)

@@ -1,15 +1,26 @@
 """`pallas rpc`: call a function of an agent by JSON-RPC."""
 
+import json
 from typing import Annotated
+from uuid import uuid4
 
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.command import command
 from pallas_cli.completing import complete_agent
+from pallas_cli.data_agents import execute
+from pallas_cli.given import read_input
 from pallas_cli.kept_addresses import find_address
+from pallas_cli.kept_secrets import find_token
 from pallas_cli.options import GatewayUrl, Token
+from pallas_cli.refused import Refused, did_you_mean
+from pallas_cli.waiting import shown
+
+app = typer.Typer()
 
 
+@command(app)
 def rpc(
     agent: Annotated[
         str,
@@ -43,25 +54,13 @@ def rpc(
     ] = False,
 ) -> None:
     """Call a function of an agent by JSON-RPC and print its result. Exit code 1 on an error."""
-    import json
-    from uuid import uuid4
-
-    from pallas_cli.data_agents import execute, read_input
-    from pallas_cli.kept_secrets import find_token
-    from pallas_cli.refused import Refused, did_you_mean
-    from pallas_cli.waiting import shown
-
     wanted = {"task_id": task or f"cli-{uuid4().hex[:12]}", "timeout": timeout, "idempotency_key": key}
     meta = {name: value for name, value in wanted.items() if value is not None}
     gateway, bearer = find_address(url, data, "gateway"), find_token(token)
-    try:
-        given = read_input(arguments)
-        with shown(f"calling {agent}"):
-            response = execute(gateway, agent, function, given, meta, bearer)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    error = response.get("error")
-    if error:
+    given = read_input(arguments)
+    with shown(f"calling {agent}"):
+        response = execute(gateway, agent, function, given, meta, bearer)
+    if error := response.get("error"):
         facts = error.get("data", {})
         asked = function if facts.get("reason") == "unknown function" else agent
         hint = did_you_mean(asked, facts.get("known", ()))

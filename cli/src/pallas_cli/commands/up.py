@@ -7,7 +7,10 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA
 
+app = typer.Typer()
 
+
+@app.command()
 def up(
     ready_file: Annotated[
         Path | None, typer.Option(help="Write addresses and process ids to this JSON file when the stack is ready.")

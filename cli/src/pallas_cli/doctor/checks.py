@@ -37,6 +37,12 @@ class Finding:
         """The finding as plain values."""
         return {"check": self.check, "state": self.state, "message": self.said, "advice": self.advice}
 
+    def as_lines(self) -> list[str]:
+        """The finding as text."""
+        mark = {"wrong": "WRONG", "left out": "-"}.get(self.state, self.state)
+        line = f"{mark:8}{self.check}: {self.said}"
+        return [line, f"{'':10}do: {self.advice}"] if self.advice else [line]
+
 
 def ok(check: str, said: str) -> Finding:
     """Nothing to do."""

@@ -1,21 +1,25 @@
 """Finds turns: by an id, by a filter, or as the selection of a command; and lists them."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from pallas_bus.connection import Bus
 from pallas_bus.errors import for_each
-from pallas_cli.costs import cost_text, document_of
+from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.command import Made
+from pallas_cli.filters import Agent, Caller, Conversation, SinceAny, StateName, Task, Team, TurnNames, Until
 from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.moments import span_of
-from pallas_cli.options import say_more
-from pallas_cli.plain_text import print_plain, print_table
+from pallas_cli.options import After, say_more
+from pallas_cli.plain_text import print_list
 from pallas_cli.refused import Refused, WrongUsage
+from pallas_cli.spent import cost_text, document_of
 from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
@@ -29,23 +33,17 @@ _AT_ONCE = 32
 
 
 def filter_of(
-    *,
-    team: str | None = None,
-    agent: str | None = None,
-    caller: str | None = None,
-    state: str | None = None,
-    conversation: str | None = None,
-    task: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    data: Path,
+    since: SinceAny = None,
+    until: Until = None,
+    team: Team = None,
+    agent: Agent = None,
+    caller: Caller = None,
+    state: StateName = None,
+    conversation: Conversation = None,
+    task: Task = None,
+    data: Data = DEFAULT_DATA,
 ) -> TurnFilter:
-    """The filter of these options. `conversation` and `task` are the caller's ids; `data` is the data folder, which has
-    the log key.
-
-    Raises:
-        Refused: an option is invalid; the message names it.
-    """
+    """The filter of these options. `data` is the data folder, which has the log key."""
     begin, end = span_of(since, until)
     try:
         for name, value in (("team", team), ("agent", agent)):
@@ -91,11 +89,15 @@ def row_of(turn: TurnHistory, replay: TurnHistory | None = None) -> dict[str, An
     }
 
 
-async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, after: str | None = None, as_json: bool) -> None:
-    """Print the latest turns that match, newest last, and which of them were executed again.
-
-    `after` is the first turn of the list before: those that were requested before it are printed.
-    """
+async def show_turns(
+    bus: Bus,
+    *,
+    wanted: Annotated[TurnFilter, Made(filter_of, defaults={"since": "1h"})],
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
+    after: After = None,
+    as_json: bool,
+) -> None:
+    """List turns: those that wait or run, and those of the period."""
     if after is not None:
         wanted = replace(wanted, before=place_of(await find_turn(bus, after)))
     latest = await find_turns(bus, wanted, limit=limit + 1)
@@ -105,16 +107,11 @@ async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, after: str | N
     rows = [row_of(turn, found.get(turn.turn_id)) for turn in turns]
     if len(latest) > limit:
         say_more(turns[0].turn_id)
-    if as_json:
-        print(
-            json.dumps([{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)], indent=2)
-        )
-    elif not rows:
-        print_plain("No turns found.")
-    else:
-        headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
-        more = [name for name in ("replay of", "replay") if any(row[name.replace(" ", "_")] for row in rows)]
-        print_table([*headers, *more], (_cells(row, each, more) for row, each in zip(rows, spent, strict=True)))
+    headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took", "tokens", "cost"]
+    more = [name for name in ("replay of", "replay") if any(row[name.replace(" ", "_")] for row in rows)]
+    documents = [{**row, "spent": document_of(each)} for row, each in zip(rows, spent, strict=True)]
+    cells = (_cells(row, each, more) for row, each in zip(rows, spent, strict=True))
+    print_list(documents, [*headers, *more], cells, nothing="No turns found.", as_json=as_json)
 
 
 def _cells(row: dict[str, Any], spent: Spending, more: list[str]) -> list[str]:
@@ -180,6 +177,27 @@ class Selection:
     wanted: TurnFilter = field(default_factory=TurnFilter)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TurnOptions:
+    """Options that select turns."""
+
+    turns: TurnNames = None
+    since: SinceAny = None
+    until: Until = None
+    team: Team = None
+    agent: Agent = None
+    caller: Caller = None
+    state: StateName = None
+    conversation: Conversation = None
+    task: Task = None
+    data: Data = DEFAULT_DATA
+
+    def selection(self, **others: None) -> Selection:
+        """The turns that are meant. `others` replace options."""
+        given = {name: value for name, value in vars(self).items() if name not in ("turns", "data")}
+        return selection_of(self.turns or (), given | others, data=self.data)
+
+
 def selection_of(ids: Collection[str], options: Mapping[str, str | None], *, data: Path) -> Selection:
     """The selection of a command line. `options` are those of `filter_of`.
 
@@ -207,6 +225,9 @@ def check_model(model: str | None) -> None:
 
     if model is not None and parse_model(model) is None:
         raise WrongUsage(f"--model {model!r} is not 'offline' or PROVIDER.NAME of a provider: {', '.join(PROVIDERS)}")
+
+
+Selected = Annotated[Selection, Made(TurnOptions, TurnOptions.selection)]
 
 
 async def select(bus: Bus, selection: Selection, states: tuple[State, ...]) -> list[TurnHistory]:

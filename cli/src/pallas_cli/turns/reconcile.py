@@ -1,15 +1,21 @@
 """After a restore: lists the turns of the backup that had not ended, stores decisions, and releases the hold."""
 
 import getpass
-import json
 import socket
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
 
 from pallas_bus.connection import Bus
 from pallas_bus.kv import get_entry, put
-from pallas_cli.plain_text import print_answer, print_plain, print_table
-from pallas_cli.refused import Refused
+from pallas_cli.broker import AsJson
+from pallas_cli.command import Made
+from pallas_cli.completing import complete_turn
+from pallas_cli.options import Yes, confirm
+from pallas_cli.plain_text import print_answer, print_json, print_plain, print_table
+from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.backups import Hold, TurnDecided
 from pallas_contracts.bounds import line
 from pallas_contracts.catalog import HOLDS, RESTORE_HOLD
@@ -17,17 +23,62 @@ from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_turns.restores import Unsettled, decide, find_unsettled
 
-type Word = Literal["run", "cancel", "done"]
-
-WORDS: tuple[Word, ...] = ("run", "cancel", "done")
+Word = Literal["run", "cancel", "done"]
 
 
-async def show(bus: Bus, *, as_json: bool) -> None:
-    """Print the hold and the turns."""
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What the options say: a word about some turns, or about all. None: the turns are listed."""
+
+    turns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TURN", help="Ids of the turns to decide about.", autocompletion=complete_turn),
+    ] = None
+    decide: Annotated[
+        Word | None,
+        typer.Option(help="run (when the hold is released), cancel, or done (end it without executing it)."),
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="Decide about all turns that are still to be decided.")] = (
+        False
+    )
+    yes: Yes = False
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        if (self.decide is not None) != bool(self.turns or self.everything) or (self.turns and self.everything):
+            raise WrongUsage("pass --decide together with the turns, or with --all")
+        if self.decide == "run":
+            what = "these turns are executed, whose effects may have happened already"
+            confirm(what, yes=self.yes, as_json=self.as_json)
+
+
+async def reconcile(
+    bus: Bus,
+    *,
+    decision: Annotated[Decision, Made(Decision)],
+    release: Annotated[
+        bool, typer.Option("--release", help="Take turns again. Every turn of the backup has to be decided.")
+    ] = False,
+    by: Annotated[str | None, typer.Option(help="Who decides. [default: your account and machine]")] = None,
+    as_json: bool,
+) -> None:
+    """After a restore: decide about turns that had not ended. Without options they are listed.
+
+    Until then no turn is executed. Each decision is stored in the log.
+    """
+    if decision.decide is not None:
+        await _decide(bus, decision, decision.decide, by=by, as_json=as_json)
+    if release:
+        await _release(bus, by=by, as_json=as_json)
+    elif decision.decide is None:
+        await _show(bus, as_json=as_json)
+
+
+async def _show(bus: Bus, *, as_json: bool) -> None:
     hold, _ = await _hold(bus)
     turns = await find_unsettled(bus, hold)
     if as_json:
-        print(json.dumps({"hold": _about(hold), "turns": [row_of(turn) for turn in turns]}, indent=2))
+        print_json({"hold": _about(hold), "turns": [row_of(turn) for turn in turns]})
         return
     print_plain(_sentence(hold))
     if not turns:
@@ -37,18 +88,12 @@ async def show(bus: Bus, *, as_json: bool) -> None:
     print_table(headers, map(_cells, turns))
 
 
-async def decide_about(
-    bus: Bus, names: Sequence[str], word: Word, *, everything: bool, by: str | None, as_json: bool
-) -> None:
-    """Decide about these turns, or about all that are still to be decided.
-
-    Raises:
-        Refused: a turn is not of the backup, has ended, or cannot be decided like this. What came before it is decided.
-    """
+async def _decide(bus: Bus, decision: Decision, word: Word, *, by: str | None, as_json: bool) -> None:
+    """Decide about the turns. If one cannot be decided like this, what came before it is decided."""
     hold, _ = await _hold(bus)
     if hold is not None and not hold.complete:
         raise Refused(f"the restore of {hold.backup} has not finished: repeat it first")
-    chosen = _choose(await find_unsettled(bus, hold), names, everything=everything)
+    chosen = _choose(await find_unsettled(bus, hold), decision.turns or (), everything=decision.everything)
     done = list[str]()
     for each in chosen:
         try:
@@ -59,15 +104,11 @@ async def decide_about(
         if not as_json:
             print_plain(f"{each.turn.turn_id}: {word}")
     if as_json:
-        print(json.dumps({"decision": word, "turns": done}, indent=2))
+        print_json({"decision": word, "turns": done})
 
 
-async def release(bus: Bus, *, by: str | None, as_json: bool) -> None:
-    """Let executors take turns again.
-
-    Raises:
-        Refused: turns are still to be decided, nothing is held, or the restore has not finished.
-    """
+async def _release(bus: Bus, *, by: str | None, as_json: bool) -> None:
+    """Let executors take turns again."""
     hold, position = await _hold(bus)
     if hold is None or not hold.active:
         raise Refused("no restore holds turns; an executor may be held by its own PALLAS_HOLD")

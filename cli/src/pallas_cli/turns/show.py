@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from pallas_bus.connection import Bus
-from pallas_cli.costs import cost_text
-from pallas_cli.costs import document_of as costs_of
-from pallas_cli.plain_text import print_plain
+from pallas_cli.filters import TurnName
+from pallas_cli.plain_text import print_answer
+from pallas_cli.spent import cost_text
+from pallas_cli.spent import document_of as costs_of
 from pallas_cli.turns.listing import find_turn, row_of
 from pallas_contracts.costs import Spending
 from pallas_turns.history.contents import arguments_of, content_of, with_content
@@ -37,28 +40,26 @@ def timeline_lines(turn: TurnHistory) -> list[str]:
     return lines
 
 
-async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:
-    """Print one turn: its wait, attempts and outcome; with `content`, also request and answer.
-
-    Raises:
-        Refused: the log has no such turn.
-    """
-    turn = await find_turn(bus, turn_id)
-    spent = await turn_spending(bus, turn.ref)
+async def show_turn(
+    bus: Bus,
+    turn: TurnName,
+    *,
+    content: Annotated[
+        bool, typer.Option("--content", help="Print request and answer too, while they are kept.")
+    ] = False,
+    as_json: bool,
+) -> None:
+    """Show the timeline of one turn, with the duration of each step."""
+    found = await find_turn(bus, turn)
+    spent = await turn_spending(bus, found.ref)
     if content:
-        await with_content(bus, turn)
-    replay = (await find_replays(bus, [turn])).get(turn_id)
-    if as_json:
-        spent_too = {**document_of(turn, replay, content=content), "spent": costs_of(spent)}
-        print(json.dumps(spent_too, indent=2, ensure_ascii=False))
-        return
-    print_plain("\n".join(heading_of(turn, replay)))
-    print_plain("\n".join(timeline_lines(turn)))
-    print_plain(f"total {times_of(timeline(turn))}")
-    if spent.calls:
-        print_plain(spent_text(spent))
-    if content:
-        print_plain("\n".join(_content_lines(turn)))
+        await with_content(bus, found)
+    replay = (await find_replays(bus, [found])).get(turn)
+    lines = [*heading_of(found, replay), *timeline_lines(found), f"total {times_of(timeline(found))}"]
+    lines += [spent_text(spent)] if spent.calls else []
+    lines += _content_lines(found) if content else []
+    document = {**document_of(found, replay, content=content), "spent": costs_of(spent)}
+    print_answer(document, "\n".join(lines), as_json=as_json)
 
 
 def document_of(turn: TurnHistory, replay: TurnHistory | None = None, *, content: bool = False) -> dict[str, Any]:
@@ -155,19 +156,16 @@ class Node:
         }
 
 
-async def trace_turn(bus: Bus, turn_id: str, *, as_json: bool) -> None:
-    """Print the tree of one turn.
+async def trace_turn(bus: Bus, turn: TurnName, *, as_json: bool) -> None:
+    """Draw one turn as a tree of its steps.
 
-    Raises:
-        Refused: the log has no such turn.
+    The steps are its wait in the queue, its attempts, and the calls of agents, models and tools.
     """
-    turn = await find_turn(bus, turn_id)
-    if as_json:
-        tree = [node.as_json(beginning(turn)) for node in tree_of(turn)]
-        known = {"turn": turn.turn_id, "team": turn.team, "agent": turn.agent, "state": turn.state, "trace": turn.trace}
-        print(json.dumps({**known, "spans": tree}, indent=2, ensure_ascii=False))
-        return
-    print_plain("\n".join((*heading_of(turn), *tree_lines(turn))))
+    found = await find_turn(bus, turn)
+    tree = [node.as_json(beginning(found)) for node in tree_of(found)]
+    known = {name: getattr(found, name) for name in ("team", "agent", "state", "trace")}
+    lines = (*heading_of(found), *tree_lines(found))
+    print_answer({"turn": found.turn_id, **known, "spans": tree}, "\n".join(lines), as_json=as_json)
 
 
 def tree_of(turn: TurnHistory) -> list[Node]:

@@ -4,10 +4,13 @@ import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Annotated
 
 from pallas_bus.connection import Bus
 from pallas_bus.reads import read
+from pallas_cli.command import Made
 from pallas_cli.plain_text import print_plain
+from pallas_cli.turns.listing import filter_of
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnOutcome, TurnRequested
 from pallas_turns.history.contents import claim_text, text_of, time_of
@@ -17,8 +20,8 @@ from pallas_turns.history.turn_list import TurnFilter
 from pallas_turns.history.turns import State, TurnHistory, fold
 
 
-async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
-    """Print the events of turns until interrupted, or until the end of the period."""
+async def tail(bus: Bus, *, wanted: Annotated[TurnFilter, Made(filter_of)], as_json: bool) -> None:
+    """Print the events of turns live, until Ctrl-C or --until. With --json, print one document a line."""
     subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.>"
     callers = _Callers(bus, wanted)
     async with tail_streams(bus, subject, since=wanted.since) as messages:

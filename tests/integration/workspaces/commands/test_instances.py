@@ -133,7 +133,7 @@ async def test_a_name_that_two_instances_have_is_refused_with_their_ids(pallas: 
     assert set(line.rpartition(": ")[2].split(", ")) == ids
 
 
-@requirement("A-9.5.1", "A-9.5.2")
+@requirement("A-14.2.4", "A-9.5.1", "A-9.5.2")
 async def test_provision_teams_prints_new_jwts_whole_and_then_nothing_new(pallas: Pallas, world: World) -> None:
     world.mnemosyne.mode = "page"
     words = ("instances", "create", f"{world.registry.base}/teams/kottos")

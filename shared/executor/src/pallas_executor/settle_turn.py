@@ -18,7 +18,7 @@ from pallas_bus.turnlog.claims import last_position
 from pallas_bus.turnlog.queue import ACK_WAIT, Delivery
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import TurnClaim
+from pallas_contracts.turns import CancelRequested, TurnClaim
 from pallas_executor.agent_runtime import Outcome
 from pallas_executor.journal import Boundary
 
@@ -118,11 +118,14 @@ class Running:
             running.boundary.stop(running.hand_back)
 
     def on_claim(self, claim: TurnClaim, seq: int) -> None:
-        """Stop the turn of this claim or cancel if it runs here under an earlier claim."""
+        """Stop the turn of this claim or cancel if it runs here under an earlier claim.
+
+        No claim follows a cancel, whatever its position: a log that was lost begins at 1 again.
+        """
         if claim.turn_id in self.claiming:
             self.claiming[claim.turn_id] = max(seq, self.claiming[claim.turn_id])
         running = self.turns.get(claim.turn_id)
-        if running is not None and seq > running.fence:
+        if running is not None and (seq > running.fence or isinstance(claim.claim, CancelRequested)):
             running.stop()
 
     async def reread(self, bus: Bus) -> None:

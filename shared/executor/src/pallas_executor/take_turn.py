@@ -22,6 +22,7 @@ from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import Keeping, TurnWriter
+from pallas_contracts.catalog import TURN_LOG
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
@@ -49,6 +50,13 @@ HAND_BACK = 1.0
 
 CLEAN_UP = 4.0
 """Seconds that a turn has to clean up when this worker ends, before its delivery is nak'ed."""
+
+_LOST_LOG = Failed(
+    "worker_lost",
+    "The broker has lost the log of the turn. Whether it took effect is unknown, so it is not executed again. Check "
+    "before you retry.",
+)
+"""The end of a turn that was delivered before its log was lost."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,10 @@ class TakeTurn:
         """Claim, run and conclude."""
         started_at = utc_now()
         with self.running.taking(request.turn_id):
-            match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
+            claimant = Claimant(self.bus, self.worker, request, delivery.reply)
+            remade = self.bus.remade.get(TURN_LOG.name)
+            lost = _LOST_LOG if remade is not None and delivery.delivered > 1 and delivery.stored_at < remade else None
+            match await claim_turn(claimant, hosted.definition, lost):
                 case Run(attempt, fence, journal):
                     self.metrics.attempt_begins(request, attempt, started_at)
                     _trace_attempt(delivery, attempt, journal)

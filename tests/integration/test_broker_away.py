@@ -22,10 +22,10 @@ from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import get, put
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import stream_name, stream_names
+from pallas_bus.connection import Bus
+from pallas_bus.kv import get, put
+from pallas_bus.reads import read
+from pallas_bus.streams import stream_name, stream_names
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import AGENTS, BUDGETS, CLI, HOLDS, PROBES, TURN_LOG, TURN_QUEUE
 from pallas_contracts.contract import Stream

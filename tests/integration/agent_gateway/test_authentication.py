@@ -42,10 +42,10 @@ from tests.integration.real_parts import Front, until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
-from pallas_bus.turnlog.queue import ensure_consumer
 from pallas_contracts.auth import AUTH_FAILURES
 from pallas_contracts.catalog import RESOLVER
 from pallas_contracts.turns import CancelRequested, Claimed, Principal
+from pallas_turns.queue import ensure_consumer
 
 STATE_KEY = "a key that all gateways have, for tests"
 LOCAL = Principal(type="peer", id="127.0.0.1")

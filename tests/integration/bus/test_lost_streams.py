@@ -9,11 +9,11 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport import leaders as leaders_module
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import get, put, watch
-from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.streams import declare, stream_name, stream_names
+from pallas_bus import leaders as leaders_module
+from pallas_bus.connection import Bus
+from pallas_bus.kv import get, put, watch
+from pallas_bus.leaders import watch_leaders
+from pallas_bus.streams import declare, stream_name, stream_names
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, WORKERS
 from pallas_contracts.health import HealthAsked
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.kv import watch
-from pallas_bus.transport.leaders import watch_leaders
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.kv import watch
+from pallas_bus.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import STORED, Process

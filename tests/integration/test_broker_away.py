@@ -28,6 +28,7 @@ from pallas_bus.reads import read
 from pallas_bus.streams import stream_name, stream_names
 from pallas_contracts.backups import Hold
 from pallas_contracts.catalog import AGENTS, BUDGETS, CLI, HOLDS, PROBES, TURN_LOG, TURN_QUEUE
+from pallas_contracts.contract import Stream
 from pallas_contracts.costs import GrantedBudget
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TurnOutcome
@@ -183,6 +184,26 @@ async def test_streams_that_the_broker_has_lost_are_named_and_made_again_and_cal
         await until(answered, RECOVERS_WITHIN)
     assert await get(operator, BUDGETS, kind="every", name="team") == GRANTED
     assert await get(operator, HOLDS, hold="restore") == HELD
+
+
+@pytest.mark.parametrize("streams", [(TURN_LOG,), (TURN_LOG, TURN_QUEUE)])
+async def test_a_turn_whose_log_was_lost_is_not_executed_again_and_its_caller_is_told(
+    stack: Stack, bus: Connecting, streams: tuple[Stream, ...]
+) -> None:
+    operator, file = await bus(CLI, url=stack.server.url), stack.folder / "go"
+    async with stack.client("bench") as bench:
+        running = await Waiting.begin(bench, file, "waiting in attempt 1")
+        for stream in streams:
+            await operator.api(f"STREAM.DELETE.{stream.name}", {})
+        end = await soon(running.calling, RECOVERS_WITHIN)
+        assert (end.meta or {})["pallas/error"]["code"] == "worker_lost"
+        assert "Whether the turn took effect is unknown" in text_of(end)
+        assert not [line for line in running.messages.items if "attempt 2" in line]
+        await stack.all_ready()
+        again = await Waiting.begin(bench, stack.folder / "again", "waiting in attempt 1")
+        again.file.touch()
+        await again.ends_well()
+        assert not file.with_suffix(".effects").exists()
 
 
 async def test_turns_survive_an_outage_of_the_broker_and_every_service_reports_it_and_recovers(

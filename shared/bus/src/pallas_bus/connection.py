@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Cor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, override
 
 from nats.aio.client import Client
@@ -34,6 +35,7 @@ from pallas_bus.errors import (
     translated,
 )
 from pallas_contracts.errors import Unavailable
+from pallas_contracts.message import utc_now
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class Bus:
     """The streams that this process uses by name, each with its configuration if this service declares it."""
     seen: set[str] = field(default_factory=set[str])
     """Those that were there once."""
+    remade: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """When those that were lost were there again."""
     _on_made_again: list[tuple[str, Poll]] = field(default_factory=list[tuple[str, Poll]])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     rarely: Rarely = field(default_factory=Rarely)
@@ -105,6 +109,7 @@ class Bus:
 
     def made_again(self, streams: Collection[str]) -> None:
         """Streams that were missing are there again: run the actions of `on_made_again`, each in a task of its own."""
+        self.remade |= dict.fromkeys(streams, utc_now())
         for stream, action in list(self._on_made_again):
             if stream in streams:
                 self.spawn(poll_now(action))

@@ -111,15 +111,16 @@ class Claimant:
             return state.seq
 
 
-async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:
-    """Claim the turn, or return what else to do with it.
+async def claim_turn(claimant: Claimant, definition: AgentDefinition, lost: Failed | None = None) -> Verdict:
+    """Claim the turn, or return what else to do with it. `lost`: it ends so if the log has nothing of it.
 
     Raises:
         Unavailable: the broker does not answer.
     """
     with tracer.start_as_current_span("claim_turn"):
         with suppress(Conflict):
-            return Run(1, await claimant.claim(1, 0, ends=False, continues=False))
+            fence = await claimant.claim(1, 0, ends=lost is not None, continues=False)
+            return Run(1, fence) if lost is None else Conclude(1, fence, lost)
         logged = LoggedTurn(claimant.bus, claimant.ref)
 
         async def judge(attempt: int) -> _Judged:

@@ -242,6 +242,8 @@ async def make_calls(
         admission = AdmitTurn(presences, QueuePositions(bus), rates, store, budget)
         calls = Calls(bus, leaders, feeds, admission, liveness, presences, metrics)
         giving_up = bus.spawn(calls.waiting.keep())
+        bus.on_made_again(TURN_LOG.name, calls.waiting.log_lost)
+        bus.on_made_again(TURN_QUEUE.name, calls.waiting.queue_lost)
         try:
             yield calls
         finally:

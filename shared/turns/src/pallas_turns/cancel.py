@@ -198,7 +198,20 @@ class WaitingTurns:
                 message = f"No worker of the agent was there for {turn.patience:g} s."
                 await self._give_up(turn, Refusal("agent_failed", message, AGENT_RETRY_AFTER_MS))
 
-    async def _give_up(self, turn: WaitingTurn, why: Refusal) -> None:
+    async def log_lost(self) -> None:
+        """The log was lost, with what the turns had done that had begun: they end."""
+        for turn in list(self.waiting):
+            if turn.claim is not None:
+                await self._give_up(turn, Refusal("worker_lost", ""), "The broker has lost the log of the turn.")
+
+    async def queue_lost(self) -> None:
+        """The queue was lost, with the turns that had not begun: they end."""
+        why = Refusal("busy", "The broker has lost the turn before a worker had it. Try again.", AGENT_RETRY_AFTER_MS)
+        for turn in list(self.waiting):
+            if turn.claim is None:
+                await self._give_up(turn, why)
+
+    async def _give_up(self, turn: WaitingTurn, why: Refusal, lost: str = "The worker was lost.") -> None:
         ref, claim = TurnRef.of(turn.request), turn.claim
         try:
             if turn not in self.waiting:
@@ -207,7 +220,7 @@ class WaitingTurns:
                 cancelled = await cancel_unclaimed(self.bus, ref, why.message, turn.request)
             else:
                 cancelled = await request_cancel(self.bus, ref, why.message, turn.request)
-                why = Refusal("worker_lost", f"The worker was lost. {why.message} {_UNKNOWN}")
+                why = Refusal("worker_lost", " ".join(filter(None, (lost, why.message, _UNKNOWN))))
             if cancelled:
                 turn.given_up = replace(why, turn_id=ref.turn_id)
                 log.warning("given up: nobody can execute the turn", extra=ref.facts)

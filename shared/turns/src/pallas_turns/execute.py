@@ -19,6 +19,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.errors import is_cancelled, retry_while_unavailable
 from pallas_bus.headers import continued, span_of
 from pallas_contracts.agents import Limits
+from pallas_contracts.catalog import TURN_LOG
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested, turn_error
@@ -43,6 +44,13 @@ HAND_BACK = 1.0
 
 CLEAN_UP = 4.0
 """Seconds that a turn has to clean up when this worker ends, before its delivery is nak'ed."""
+
+_LOST_LOG = Failed(
+    "worker_lost",
+    "The broker has lost the log of the turn. Whether it took effect is unknown, so it is not executed again. Check "
+    "before you retry.",
+)
+"""The end of a turn that was delivered before its log was lost."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,10 @@ class TakeTurn:
         """Claim, run and conclude."""
         started_at = utc_now()
         with self.running.taking(request.turn_id):
-            match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
+            claimant = Claimant(self.bus, self.worker, request, delivery.reply)
+            remade = self.bus.remade.get(TURN_LOG.name)
+            lost = _LOST_LOG if remade is not None and delivery.delivered > 1 and delivery.stored_at < remade else None
+            match await claim_turn(claimant, hosted.definition, lost):
                 case Run(attempt, fence, journal):
                     self.metrics.attempt_begins(request, attempt, started_at)
                     _trace_attempt(delivery, attempt, journal)

@@ -15,7 +15,7 @@ from opentelemetry import trace
 
 from pallas_bus.connection import Bus
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import TurnClaim
+from pallas_contracts.turns import CancelRequested, TurnClaim
 from pallas_turns.claims import TurnRef, last_position
 from pallas_turns.journal import Boundary
 from pallas_turns.queue import ACK_WAIT, Delivery
@@ -117,11 +117,14 @@ class Running:
             running.boundary.stop(running.hand_back)
 
     def on_claim(self, claim: TurnClaim, seq: int) -> None:
-        """Stop the turn of this claim or cancel if it runs here under an earlier claim."""
+        """Stop the turn of this claim or cancel if it runs here under an earlier claim.
+
+        No claim follows a cancel, whatever its position: a log that was lost begins at 1 again.
+        """
         if claim.turn_id in self.claiming:
             self.claiming[claim.turn_id] = max(seq, self.claiming[claim.turn_id])
         running = self.turns.get(claim.turn_id)
-        if running is not None and seq > running.fence:
+        if running is not None and (seq > running.fence or isinstance(claim.claim, CancelRequested)):
             running.stop()
 
     async def reread(self, bus: Bus) -> None:

@@ -4,10 +4,14 @@ Prints, as JSON, what their own code does meanwhile: sockets, threads, processes
 What packages of others do is not counted, and neither are the files of the imports themselves.
 """
 
+import asyncio
+import gc
 import importlib
 import inspect
 import json
 import os
+import random
+import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -78,13 +82,21 @@ def modules() -> Iterator[str]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def made() -> list[str]:
+    """What forks must not share: generators of random numbers (Python seeds its own again), TLS contexts, loops."""
+    kinds = (random.Random, ssl.SSLContext, asyncio.AbstractEventLoop)
+    own = getattr(random.random, "__self__")  # noqa: B009 - types do not know it
+    kept = [each for each in gc.get_objects() if isinstance(each, kinds) and not isinstance(each, random.SystemRandom)]
+    return [repr(each) for each in kept if each is not own]
+
+
 def main() -> None:
     """Import all of them."""
     os.__dict__["environ"] = Environment(os.environ)
     sys.addaudithook(hook)
     imported = [importlib.import_module(name).__name__ for name in modules()]
     threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
-    print(json.dumps({"imported": imported, "found": found, "threads": threads}))
+    print(json.dumps({"imported": imported, "found": found, "threads": threads, "made": made()}))
 
 
 if __name__ == "__main__":

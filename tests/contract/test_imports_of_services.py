@@ -22,6 +22,7 @@ def imports() -> dict[str, Any]:
 def test_no_socket_thread_process_file_or_variable_is_used_while_services_are_imported(imports: dict[str, Any]) -> None:
     assert imports["found"] == []
     assert imports["threads"] == []
+    assert imports["made"] == []
     assert {f"{service.module}.app" for service in SERVICES} <= set(imports["imported"])
 
 

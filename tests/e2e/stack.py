@@ -111,8 +111,13 @@ class Stack:
 
     def children(self) -> list[int]:
         """Return the processes that the command has started and that run now, with theirs."""
+        return [process.pid for process in self.processes()[1:]]
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the command and the processes that run below it."""
         assert self._process is not None
-        return [child.pid for child in psutil.Process(self._process.pid).children(recursive=True)]
+        command = psutil.Process(self._process.pid)
+        return [command, *command.children(recursive=True)]
 
     def kill9(self) -> None:
         """End the supervisor as a crash would."""

@@ -5,17 +5,22 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from urllib.request import urlopen
 
 import httpx
+import psutil
 import pytest
 from tests.e2e.stack import PALLAS, Stack, wait_until
 from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
 
+from pallas_contracts.catalog import SERVICES
+
 SERVERS = ("redis", "postgres")
+FORKS = "fork-server.log"
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -80,7 +85,24 @@ def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
     )
     assert counts == {"agent-gateway": 2, "agent-worker": 2, **dict.fromkeys(one_each, 1)}
     logs = {path.name for path in Path(ready["log"]).iterdir()}
-    assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)}
+    assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)} | {FORKS}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere services are executed")
+def test_every_service_is_a_fork_that_shares_its_memory_and_starts_when_the_fork_server_is_killed(stack: Stack) -> None:
+    ready = stack.ready()
+    services = {name: pids[0] for name, pids in ready["pids"].items() if name in SERVICES}
+    assert {name.replace("-", "_")[:15]: pid for name, pid in services.items()} == {
+        psutil.Process(pid).name(): pid for pid in services.values()
+    }
+    memory = [psutil.Process(pid).memory_full_info() for pid in services.values()]
+    assert sum(each.uss for each in memory) < sum(each.rss for each in memory) / 2
+    [server] = [pid for pid in stack.children() if "pallas_runtime.forks" in psutil.Process(pid).cmdline()]
+    os.kill(server, signal.SIGKILL)
+    os.kill(services["registry"], signal.SIGKILL)
+    wait_until(lambda: stack.ready()["pids"]["registry"] != ready["pids"]["registry"], "another registry", 60)
+    assert get(f"{ready['registry']}/.well-known/mcp/server.json") == 200
+    assert (Path(ready["log"]) / FORKS).read_text("utf-8") == ""
 
 
 def test_a_chat_prints_the_answer_and_keeps_progress_out_of_the_pipe(stack: Stack) -> None:

@@ -262,13 +262,20 @@ async def test_children_of_a_process_are_ended_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
-async def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [("sleep", "600"), (sys.executable, "-P", "-m", "http.server", "0")], ids=["program", "fork"]
+)
+async def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path, command: tuple[str, ...]) -> None:
     script = (
         "import asyncio, pathlib, sys; from pallas_cli.processes import child\n"
         "from pallas_cli.processes.child import Launch\n"
+        "from pallas_cli.processes.forks import ForkServer\n"
         "async def ready(): return True\n"
         "async def main():\n"
-        "    started = await child.start(Launch(('sleep', '600'), ready), pathlib.Path(sys.argv[1]))\n"
+        "    child.adopt_orphans()\n"
+        "    log = pathlib.Path(sys.argv[1])\n"
+        "    forks = ForkServer((), log.with_name('server'), print)\n"
+        f"    started = await child.start(Launch({command!r}, ready), log, forks.fork)\n"
         "    print(started.pid, flush=True)\n"
         "    await started.ended()\n"
         "asyncio.run(main())\n"

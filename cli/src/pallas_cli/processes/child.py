@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from pallas_cli.private_files import PRIVATE, private_folder
 from pallas_cli.processes.environment import server_environment
@@ -21,7 +22,10 @@ from pallas_cli.refused import Refused
 _PROBE_INTERVAL = 0.1
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_LINUX = sys.platform == "linux"
+LINUX = sys.platform == "linux"
+
+type Fork = Callable[[Launch, int], Awaitable[Forked | None]]
+"""Starts a process whose output goes to a file descriptor; None if it has to be started as a program."""
 
 type Probe = Callable[[], Awaitable[bool]]
 """Returns whether the process is ready. It never raises."""
@@ -44,12 +48,53 @@ class Launch:
     orphan_signal: signal.Signals = signal.SIGKILL
 
 
+class Forked:
+    """A process that the fork server has started. It is a child of this process, as if this one had started it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+        self._descriptor = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._descriptor, self._reap)
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code, or the negative number of the signal that killed it."""
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal.
+
+        Raises:
+            ProcessLookupError: it has ended.
+        """
+        if self.returncode is not None:
+            raise ProcessLookupError
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it.
+
+        Raises:
+            ProcessLookupError: it has ended.
+        """
+        self.send_signal(signal.SIGKILL)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._ended.set()
+
+
 @dataclass(frozen=True, slots=True)
 class Child:
     """A running process with its log file."""
 
     launch: Launch
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | Forked
     log: Path
     log_offset: int
 
@@ -96,8 +141,10 @@ class Child:
         return lines[-1].strip() if lines else ""
 
 
-async def start(launch: Launch, log: Path) -> Child:
+async def start(launch: Launch, log: Path, fork: Fork | None = None) -> Child:
     """Start a process whose output is appended to `log`. File and folder are private to their owner.
+
+    It is started by `fork`, where there is one that can.
 
     Raises:
         Refused: the command cannot be executed.
@@ -106,19 +153,25 @@ async def start(launch: Launch, log: Path) -> Child:
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE), "ab") as output:
         os.fchmod(output.fileno(), PRIVATE)
         offset = output.tell()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *launch.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=launch.env,
-                start_new_session=True,
-                preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
-            )
-        except OSError as error:
-            raise Refused(f"cannot start {launch.command[0]}: {error.strerror or error}") from error
+        process = await fork(launch, output.fileno()) if fork is not None else None
+        if process is None:
+            process = await _execute(launch, output)
     return Child(launch, process, log, offset)
+
+
+async def _execute(launch: Launch, output: IO[bytes]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *launch.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=launch.env,
+            start_new_session=True,
+            preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
+        )
+    except OSError as error:
+        raise Refused(f"cannot start {launch.command[0]}: {error.strerror or error}") from error
 
 
 def child_setup(orphan_signal: signal.Signals, rootless: bool) -> Callable[[], None] | None:
@@ -128,7 +181,7 @@ def child_setup(orphan_signal: signal.Signals, rootless: bool) -> Callable[[], N
     looked up before the fork. With `rootless`, a child of root gets a user namespace in which it is the user `nobody`.
     It keeps its access to root's files, and needs no account and no changed permissions.
     """
-    if not _LINUX:
+    if not LINUX:
         return None
     from pwd import getpwnam
 
@@ -159,5 +212,5 @@ def _write(path: str, text: str) -> None:
 
 def adopt_orphans() -> None:
     """Make this process the parent of orphans of its children, so that it can find and end them."""
-    if _LINUX:
+    if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

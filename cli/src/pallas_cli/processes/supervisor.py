@@ -18,7 +18,8 @@ from subprocess import SubprocessError
 from time import monotonic
 
 from pallas_cli.private_files import PRIVATE
-from pallas_cli.processes.child import Child, Launch, Probe, adopt_orphans, start
+from pallas_cli.processes.child import Child, Fork, Launch, Probe, adopt_orphans, start
+from pallas_cli.processes.forks import ForkServer
 from pallas_cli.refused import Refused
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
@@ -77,9 +78,15 @@ class Supervisor:
         logs: Path,
         report: Callable[[str], None],
         on_restart: Callable[[], None],
+        forks: ForkServer | None = None,
     ) -> None:
-        """`report` prints a line for the user; `on_restart` is called when a restarted process is ready."""
-        self._keepers = [_Keeper(spec, logs, report, on_restart) for spec in specs]
+        """`report` prints a line for the user; `on_restart` is called when a restarted process is ready.
+
+        Python programs are started by `forks`, which ends with the stack.
+        """
+        fork = forks.fork if forks is not None else None
+        self._keepers = [_Keeper(spec, logs, report, on_restart, fork) for spec in specs]
+        self._forks = forks
         self._report = report
         self._others: frozenset[int] = frozenset()
         self._rotating: asyncio.Task[None] | None = None
@@ -101,6 +108,8 @@ class Supervisor:
         """
         adopt_orphans()
         self._others = _descendants()
+        if self._forks is not None:
+            self._forks.open()
         self._rotating = asyncio.create_task(_rotate_logs([keeper.log for keeper in self._keepers]))
         starting: dict[asyncio.Task[None], _Keeper] = {}
         for keeper in self._keepers:
@@ -134,6 +143,8 @@ class Supervisor:
         for task in (hurry, self._rotating):
             if task is not None:
                 task.cancel()
+        if self._forks is not None:
+            self._forks.close()
         await asyncio.to_thread(_end_descendants, self._others)
 
     async def _kill_when(self, urgent: asyncio.Event) -> None:
@@ -146,13 +157,19 @@ class _Keeper:
     """One process of the stack, across its restarts."""
 
     def __init__(
-        self, spec: ProcessSpec, logs: Path, report: Callable[[str], None], on_restart: Callable[[], None]
+        self,
+        spec: ProcessSpec,
+        logs: Path,
+        report: Callable[[str], None],
+        on_restart: Callable[[], None],
+        fork: Fork | None,
     ) -> None:
         self.spec = spec
         self.log = logs / f"{spec.label}.log"
         self.child: Child | None = None
         self._report = report
         self._on_restart = on_restart
+        self._fork = fork
         self._ready_at = inf
         self._ended_at = -inf
         self._pause = FIRST_PAUSE
@@ -192,7 +209,7 @@ class _Keeper:
         while True:
             self._ready_at = inf
             try:
-                self.child = await start(await self.spec.prepare(), self.log)
+                self.child = await start(await self.spec.prepare(), self.log, self._fork)
             except (Refused, OSError, SubprocessError) as error:  # such as a full disk or the limit of processes
                 failed = Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
                 if not first_ready.done():

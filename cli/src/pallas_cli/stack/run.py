@@ -19,6 +19,7 @@ from rich.console import Console
 from pallas_cli.broker import access_to
 from pallas_cli.kept_addresses import keep_addresses
 from pallas_cli.private_files import write_atomically
+from pallas_cli.processes.forks import ForkServer
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack import report
@@ -29,7 +30,7 @@ from pallas_cli.stack.demo_turns import send_first_turn, show_coding_agent
 from pallas_cli.stack.listing import until_agents_answer, until_healthy
 from pallas_cli.stack.plan import External, Plan, StackOptions, make_plan
 from pallas_cli.stack.ports import Ports, demo_addresses, require_free
-from pallas_cli.stack.table import all_specs, fixed_ports
+from pallas_cli.stack.table import all_specs, fixed_ports, imported
 from pallas_cli.team_folders import demo_folder, is_demo, read_teams
 
 _KILL_AFTER_DRAIN = 1.0
@@ -66,7 +67,8 @@ class _Stack:
         self._console = console
         self._logs = plan.data / "log"
         self._ready = False
-        self._supervisor = Supervisor(all_specs(plan), self._logs, self._report, self._write_ready_file)
+        forks = ForkServer(imported(plan), self._logs / "fork-server.log", self._report)
+        self._supervisor = Supervisor(all_specs(plan), self._logs, self._report, self._write_ready_file, forks)
 
     async def run(self) -> int:
         """Start, serve, stop. The exit code is 0, or 1 if the start timed out or the first turn of `--demo` failed."""

@@ -26,6 +26,7 @@ from pallas_cli.stack.data import Accounts, kept_secret
 from pallas_cli.stack.local_fleet import LocalFleet
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, MONITORING, OFFSETS, demo_addresses, free_port, url_at
+from pallas_contracts.catalog import SERVICES as SERVICE_NAMES
 
 SERVERS, TOOLS, SERVICES = range(3)
 """The stages of a stop: services first, then the tools that turns call, then the servers."""
@@ -96,6 +97,13 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
         for row in TABLE
         for index, name in enumerate(names[row.name])
     ]
+
+
+def imported(plan: Plan) -> list[str]:
+    """The modules that the fork server imports, in the order in which they are needed."""
+    rows = [row for row in sorted(TABLE, key=lambda row: len(row.needs)) if row.of(plan)]
+    services = [f"{row.name.replace('-', '_')}.app" for row in rows if row.name in SERVICE_NAMES]
+    return [*services, "pallas_demo.server"] if plan.demo else services
 
 
 def fixed_ports(plan: Plan) -> dict[str, int]:

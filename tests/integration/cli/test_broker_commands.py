@@ -78,6 +78,20 @@ async def test_the_list_of_agents_has_their_health_and_workers(platform: Bus, pr
     ]
 
 
+async def test_a_team_that_no_worker_hosts_is_told_and_not_ok(
+    platform: Bus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = agent_definition("blue", "harper-1a2b3c", kind="fast-agent", title="Harper")
+    await kv.put(platform, AGENTS, definition, team="blue", agent="harper-1a2b3c")
+    ok = AgentHealth(team="blue", agent="harper-1a2b3c", status="ok", interval=30, at=utc_now())
+    await kv.put(platform, HEALTH, ok, team="blue", agent="harper-1a2b3c")
+    await show_agents(platform, as_json=False)
+    printed = capsys.readouterr()
+    [row] = [line.split() for line in printed.out.splitlines() if "1a2b3c" in line]
+    assert " ".join(row) == "blue/harper-1a2b3c (Harper) 0.0.0 fast-agent - 0 no worker is running"
+    assert printed.err == "No worker hosts blue: `pallas agents retire TEAM` removes a team.\n"
+
+
 async def test_the_list_of_agents_is_available_as_json(platform: Bus, printed: Printed) -> None:
     await show_agents(platform, as_json=True)
     rows: list[dict[str, Any]] = json.loads(printed())

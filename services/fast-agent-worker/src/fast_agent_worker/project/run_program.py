@@ -6,7 +6,7 @@ Most such programs make all in `main()`. The program runs in a thread, because i
 import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
@@ -39,12 +39,9 @@ def instances_of_a_run(file: Path, folder: Path, package: str) -> list[FastAgent
     ended: list[BaseException | None] = []
 
     def run() -> None:
-        try:
+        with ExitStack() as stack:
+            stack.push(lambda _kind, error, _traceback: ended.append(error) is None)
             _execute(file, package)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the program has ended
-            ended.append(error)
-        else:
-            ended.append(None)
 
     with _stopped_at_run(found):
         thread = Thread(target=run, name=f"run {file.name}", daemon=True)

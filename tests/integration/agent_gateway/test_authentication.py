@@ -33,8 +33,8 @@ from tests.integration.agent_gateway.bearers import (
     posted,
 )
 from tests.integration.agent_gateway.conftest import Platform, begun
+from tests.integration.agent_gateway.keyed import fault, keyed, waiting
 from tests.integration.agent_gateway.streams import KEY, Received, counting
-from tests.integration.agent_gateway.test_keys import fault, joined, keyed, waiting
 from tests.integration.real_parts import Front, until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
@@ -258,7 +258,7 @@ async def test_an_idempotency_key_belongs_to_a_user_whichever_of_its_tokens_it_s
 
     calls = {bearer: asyncio.create_task(call(bearer)) for bearer in users}
     await until(lambda: waiting(platform, 3))
-    await eventually(lambda: joined(front, platform=platform) == 1)
+    await eventually(lambda: front.counted("pallas_turns_joined_total", team=platform.team, agent="bench") == 1)
     cancelled = await call(TEAMS_OTHER, **{"pallas/cancel": True})
     ann = {fault(each)["turn_id"] for each in (await calls[TEAMS], await calls[TEAMS_OTHER], cancelled)}
     assert fault(cancelled)["code"] == "cancelled"

@@ -10,13 +10,13 @@ from typing import Literal
 
 import pytest
 from mcp_types import CallToolResult
-from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import Front
 from tests.runtimes import DemoServer
-from tests.waiting import PATIENCE, Collected, soon
+from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from pallas_contracts.turns import Claimed, Continued, ModelCalled
+from pallas_contracts.turns import Claimed, Continued, HandedBack, ModelCalled, ToolStarted
 from pallas_turns.executor import Executor
 from pallas_turns.history.turns import TurnHistory, read_turn
 
@@ -57,6 +57,7 @@ class Stage:
         return service
 
     async def call(self, agent: str, message: str, era: Era = "auto") -> "Call":
+        """Call an agent."""
         client = await self.stack.enter_async_context(self.front.client(self.platform.team, agent, era))
         lines = Collected[str]()
 
@@ -142,3 +143,55 @@ async def test_no_answered_call_is_repeated_when_a_worker_is_killed_in_a_call_of
     assert called == ["1", "1.1.1", "1.1.2", "2"]
     [went_on] = [it for it in turn.attempts[2].in_order() if isinstance(it, Continued)]
     assert set(went_on.taken) == {"1", "1.1", "1.1.1", "1.1.2", "1.1.1.1"}
+
+
+async def test_a_tool_that_had_not_answered_is_called_again_only_if_that_is_safe(stage: Stage) -> None:
+    doomed = await stage.doomed()
+    slow = '/parallel\n{0}\n/tool effects/slow {{"key": "{1}"}}\n/say done'
+    calls = {
+        agent: await stage.call(agent, slow.format(note(f"{agent}-note"), f"{agent}-slow"))
+        for agent in ("plain", "told", "safe")
+    }
+    hinted = f'/parallel\n{note("hint-note")}\n/tool effects/slow_again {{"key": "hint-slow"}}\n/say done'
+    calls["hint"] = await stage.call("plain", hinted)
+    for calling in calls.values():
+        await calling.until("effects/note: completed")
+    await eventually(lambda: sum(stage.counted().values()) == 8)
+    await stage.worker()
+    await kill(doomed)
+    stage.effects.with_name("go").touch()
+    lost = await calls["plain"].result()
+    assert error_of(lost) == {"code": "worker_lost", "retryable": False} | {"turn_id": error_of(lost).get("turn_id")}
+    assert "effects/slow had started" in str(lost.content)
+    assert "Whether it took effect is unknown" in str((await calls["told"].result()).content)
+    for name in ("safe", "hint"):
+        assert f"{name}-slow noted late" in str((await calls[name].result()).content)
+    assert stage.counted() == {
+        **{f"{name}-note": 1 for name in ("plain", "told", "safe", "hint")},
+        "plain-slow": 1,
+        "told-slow": 1,
+        "safe-slow": 2,
+        "hint-slow": 2,
+    }
+
+
+async def test_a_worker_that_drains_gives_its_turns_back_at_a_step_and_none_counts_as_lost(stage: Stage) -> None:
+    first = await stage.worker()
+    await stage.platform.served(stage.front, "once")
+    inner = '/tool effects/slow {\\"key\\": \\"s\\"}\\n/tool effects/note {\\"key\\": \\"n\\"}'
+    calling = await stage.call("once", f'/tool plain {{"message": "{inner}"}}\n/say done')
+    await eventually(lambda: stage.counted() == {"s": 1})
+    draining = asyncio.create_task(first.drain())
+    await stage.worker()
+    assert not draining.done()
+    stage.effects.with_name("go").touch()
+    await soon(draining)
+    assert "done" in str((await calling.result()).content)
+    assert stage.counted() == {"s": 1, "n": 1}
+    turn = await stage.history()
+    one, two = turn.attempts[1].in_order(), turn.attempts[2].in_order()
+    assert isinstance(one[-1], HandedBack)
+    called = [it.call for it in (*one, *two) if isinstance(it, ModelCalled)]
+    assert called == sorted(set(called))
+    started = [it.call for it in (*one, *two) if isinstance(it, ToolStarted) and it.leaf]
+    assert started == sorted(set(started))

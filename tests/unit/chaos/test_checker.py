@@ -210,12 +210,15 @@ def both(*doctors: Doctor) -> Doctor:
 
 
 LAST = child_id(EXECUTION, "2.1")
-CLAIMED_LATE: Doctor = lambda it: it.turns[LAST].claims.append(at(122, claim(2)))  # noqa: E731 - as in the table
+
+
+def claimed_late(it: Evidence) -> None:
+    it.turns[LAST].claims.append(at(122, claim(2)))
 
 
 def test_a_turn_that_is_claimed_again_after_its_end_breaks_no_rule() -> None:
     evidence = sound()
-    CLAIMED_LATE(evidence)
+    claimed_late(evidence)
     assert check(evidence) == []
 
 
@@ -302,7 +305,7 @@ DOCTORED: dict[str, dict[str, Doctor]] = {
         "one ended after its execution": ends(121, child_id(EXECUTION, "1.1"), 1, 2),
         "one of a failed execution runs": lambda it: it.turns[child_id(FAILED, "1.1")].outcomes.clear(),
         "one was executed after its execution": both(
-            CLAIMED_LATE, lambda it: it.turns[LAST].events.append(at(123, started(1, 2)))
+            claimed_late, lambda it: it.turns[LAST].events.append(at(123, started(1, 2)))
         ),
     },
     "values_are_right": {"another value": event(EXECUTION, 0, 119, answered(1, 1, '{"outputs": {"total": 4}}'))},

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 from health_monitor import spending as keep_spending
 from health_monitor.spending import KeepSpending
-from pallas_bus.transport.kv import get, put, snapshot
+from pallas_bus.kv import get, put, snapshot
 from pallas_cli.commands.budgets import Limits, delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.commands.costs import By, period_of, show_costs
 from pallas_cli.options import WHOLE

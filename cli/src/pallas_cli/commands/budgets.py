@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_cli.command import Made, Paged, command
 from pallas_cli.completing import complete_team
 from pallas_cli.plain_text import print_answer, print_list, print_plain

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pallas_bus.history.spending import read_calls, spending_of
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.command import Made, command
 from pallas_cli.filters import Caller, Since, Team, Until
 from pallas_cli.moments import since_words, span_of
@@ -19,6 +18,7 @@ from pallas_cli.refused import Refused
 from pallas_cli.spent import cost_text, document_of
 from pallas_contracts.costs import NO_SPENDING, Spending, model_ref, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
+from pallas_turns.history.spending import read_calls, spending_of
 
 if TYPE_CHECKING:
     from pallas_teams.prices import PriceTable

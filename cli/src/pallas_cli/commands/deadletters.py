@@ -11,19 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pallas_bus.history.replays import find_replays
-from pallas_bus.history.turns import TurnHistory
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.content import offload_request, whole_request
-from pallas_bus.turnlog.dead_letters import (
-    KeptLetter,
-    drop_letter,
-    read_letter,
-    read_letters,
-    request_of,
-)
-from pallas_bus.turnlog.queue import submit
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_cli.command import Made, Paged, command
 from pallas_cli.filters import Agent, Since, Team
 from pallas_cli.moments import moment_of, since_words
@@ -36,6 +25,11 @@ from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.ids import TurnId, derived_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
+from pallas_turns.content import offload_request, whole_request
+from pallas_turns.dead_letters import KeptLetter, drop_letter, read_letter, read_letters, request_of
+from pallas_turns.history.replays import find_replays
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.queue import submit
 
 app = typer.Typer()
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.command import Made, command
 from pallas_cli.moments import rate_of
 from pallas_cli.options import Yes, confirm

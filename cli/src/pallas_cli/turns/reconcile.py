@@ -8,10 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_bus.history.unsettled import Unsettled, find_unsettled
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import get_entry, put
-from pallas_bus.turnlog.decide import decide
+from pallas_bus.connection import Bus
+from pallas_bus.kv import get_entry, put
 from pallas_cli.broker import AsJson
 from pallas_cli.command import Made
 from pallas_cli.completing import complete_turn
@@ -23,6 +21,7 @@ from pallas_contracts.bounds import line
 from pallas_contracts.catalog import HOLDS, RESTORE_HOLD
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
+from pallas_turns.restores import Unsettled, decide, find_unsettled
 
 Word = Literal["run", "cancel", "done"]
 

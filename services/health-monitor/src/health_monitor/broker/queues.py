@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from health_monitor.metrics import Metrics
 from health_monitor.team_folders import TeamFolders
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import queue_depths, queued_turns, stream_depths, turns_by_caller
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import STREAMS
 from pallas_contracts.errors import PallasError, Unavailable
+from pallas_turns.queue import queue_depths, queued_turns, stream_depths, turns_by_caller
 
 log = logging.getLogger(__name__)
 

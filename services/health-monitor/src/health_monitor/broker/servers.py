@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from health_monitor.broker_metrics import BrokerMetrics
-from pallas_bus.transport.servers import Server, server_of, views
+from pallas_bus.servers import Server, server_of, views
 
 TIMEOUT = 2.0
 """Seconds in which a server must answer."""

@@ -17,6 +17,7 @@ from tests.contract.tree import ROOT, source_files, tracked
 from tests.requirements import requirement
 from typer.core import TyperGroup
 
+from pallas_cli.groups import Alone
 from pallas_cli.main import commands
 from pallas_cli.reference import leaves
 
@@ -168,6 +169,7 @@ def fault_of(words: list[str]) -> str | None:
         if unknown := [name for name in first.split("|") if name not in command.commands]:
             return unknown[0]
         command = command.commands[first.split("|")[0]]
+        command = command.loaded if isinstance(command, Alone) else command
     if not command.context_settings.get("allow_interspersed_args", True):
         words = words[:1]  # the others are options of something else, such as a tool
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}

@@ -134,7 +134,7 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
         Refused: the broker cannot be reached, or refuses the user.
     """
     from pallas_bus.connection import connect
-    from pallas_contracts.errors import Rejected, Unavailable
+    from pallas_contracts.errors import PallasError, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
@@ -143,7 +143,7 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
     except Unavailable as error:
         kind = Refused if error.facts.get("credentials") else NotReachable
         raise kind(f"{error.message}{_hint(error)}") from error
-    except Rejected as error:
+    except PallasError as error:
         raise Refused(error.message) from error
 
 

@@ -21,24 +21,33 @@ def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
     Raises:
         Refused: both are missing; `need` begins the message.
     """
-    if given := _given(variable):
-        return given
-    named = setting(f"{name.replace('-', '_')}_file")
-    path = Path(named) if named else kept_in(data, name)
+    found, path = look_up_secret(variable, kept_in(data, ""), name)
+    if found:
+        return found
     if path is None:
         raise WrongUsage(f"{need}: set {variable}, or --{name}-file of the context")
+    raise WrongUsage(
+        f"{need}: set {variable}, or pass the data folder of `pallas up` with --data ({path} does not exist)"
+    )
+
+
+def look_up_secret(variable: str, folder: Path | None, name: str) -> tuple[str, Path | None]:
+    """The value of `variable`, of the file that the context names, or of that in `folder`; empty if none has it.
+
+    With it comes the file, if one was looked for.
+    """
+    if given := given_secret(variable):
+        return given.strip(), None
+    named = setting(f"{name.replace('-', '_')}_file")
+    path = Path(named) if named else folder / name if folder is not None else None
     try:
-        kept = path.read_text("ascii").strip()
+        return ("" if path is None else path.read_text("utf-8").strip()), path
     except OSError:
-        kept = ""
-    if not kept:
-        raise WrongUsage(
-            f"{need}: set {variable}, or pass the data folder of `pallas up` with --data ({path} does not exist)"
-        )
-    return kept
+        return "", path
 
 
-def _given(variable: str) -> str:
+def given_secret(variable: str) -> str:
+    """The value of a variable, or of the file that `VARIABLE_FILE` names; empty if neither is set."""
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import value_of
 
@@ -66,7 +75,7 @@ def _token(option: str | None) -> tuple[str, str]:
     """The token, and what an error calls its source."""
     if option is not None:
         return option, "--token"
-    if given := _given("PALLAS_TOKEN"):
+    if given := given_secret("PALLAS_TOKEN"):
         return given, "PALLAS_TOKEN"
     path = setting("token_file")
     if path is None:

@@ -19,8 +19,8 @@ from tests.integration.real_parts import Front, a_lab, a_process, a_worker, unti
 from tests.requirements import requirement
 from tests.waiting import eventually
 
-from health_monitor.spending import keep_spending
-from health_monitor.spending.keep_spending import KeepSpending
+from health_monitor import spending as keep_spending
+from health_monitor.spending import KeepSpending
 from pallas_bus.kv import get, put, snapshot
 from pallas_cli.commands.budgets import Limits, delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.commands.costs import By, period_of, show_costs

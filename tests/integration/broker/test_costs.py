@@ -10,7 +10,7 @@ from tests.builders import turn_requested
 from tests.integration.broker.guarded import ALPHA, start, worker
 from tests.integration.real_parts import OWNED, a_worker, until
 
-from health_monitor.spending.keep_spending import KeepSpending
+from health_monitor.spending import KeepSpending
 from pallas_bus.connection import connect
 from pallas_bus.kv import snapshot
 from pallas_bus.streams import declare

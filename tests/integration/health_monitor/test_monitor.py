@@ -19,7 +19,7 @@ from tests.requirements import requirement
 from tests.waiting import PATIENCE, eventually, soon, within
 
 from health_monitor.app import build
-from health_monitor.broker import measure_depths
+from health_monitor.broker import queues
 from health_monitor.judging.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
 from pallas_bus.ask import ask
@@ -371,7 +371,7 @@ async def test_health_is_published_again_after_the_broker_is_back(
 async def test_waiting_turns_and_stream_sizes_are_exposed_by_agent_and_stream(
     lab: MonitorLab, downstream: Downstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure_depths, "INTERVAL", 0.05)
+    monkeypatch.setattr(queues, "INTERVAL", 0.05)
     lab.write(downstream, "harper")
     await lab.publish()
     await lab.present("harper")

@@ -3,8 +3,8 @@
 import pytest
 
 from pallas_cli.moments import rate_of
-from pallas_cli.operators import OPERATOR
 from pallas_cli.refused import Refused
+from pallas_cli.turns.replay import OPERATOR
 from pallas_contracts.turns import Principal
 from pallas_turns.replay import caller_of
 from pallas_turns.replays import Pace

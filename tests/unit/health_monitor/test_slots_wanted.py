@@ -1,6 +1,6 @@
 """How many slots the workers of a team need, by which they are scaled."""
 
-from health_monitor.broker.measure_teams import slots_wanted
+from health_monitor.broker.queues import slots_wanted
 
 TEAMS = {"red": {"one": None, "two": 3}, "blue": {"one": None}}
 PUBLISHED = {"red.one", "red.two", "blue.one"}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.requirements import requirement
 
-from health_monitor.spending.fold import Key, SpendingFold
+from health_monitor.spending import Key, SpendingFold
 from pallas_contracts.costs import Cost, Spending
 from pallas_contracts.turns import ModelCalled, Step, TurnEvents
 from pallas_turns.history import spending

@@ -9,7 +9,6 @@ whoever can write to the store can make a file that opens.
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from pyrage import x25519
 
 from pallas_cli.backup.sealing import Damaged
 from pallas_cli.backup.store import CODES, MANIFEST, Manifest, Store
-from pallas_cli.contexts import setting
+from pallas_cli.kept_secrets import look_up_secret
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused, WrongUsage
 
@@ -62,29 +61,12 @@ def keys_here(folder: Path | None) -> dict[str, str]:
     Raises:
         Refused: a variable is invalid.
     """
-    return {name: key for name in KEYS if (key := _find(name, folder))}
+    return {name: key for name in KEYS if (key := look_up_secret(KEYS[name], folder, name)[0])}
 
 
 def derive(key: str, salt: str) -> bytes:
     """16 bytes of a key. Slow on purpose: a key that a person chose must not be found by trying."""
     return hashlib.scrypt(key.encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=16)
-
-
-def _find(name: str, folder: Path | None) -> str:
-    from pallas_contracts.errors import Rejected
-    from pallas_runtime.settings import value_of
-
-    try:
-        if given := value_of(os.environ, KEYS[name]):
-            return given.strip()
-    except Rejected as error:
-        raise WrongUsage(f"{KEYS[name]}: {error.message}") from error
-    named = setting(f"{name.replace('-', '_')}_file")
-    path = Path(named) if named else folder / name if folder is not None else None
-    try:
-        return "" if path is None else path.read_text("utf-8").strip()
-    except OSError:
-        return ""
 
 
 def make_identity(path: Path) -> str:

@@ -1,6 +1,5 @@
 """The installation that is saved or restored: a broker and the databases, by addresses or by a data folder."""
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,13 +12,12 @@ from pallas_cli.contexts import kept_in, setting
 from pallas_cli.embedded.postgres import EmbeddedPostgres, database_url, ensure_database
 from pallas_cli.embedded.servers import EmbeddedNats
 from pallas_cli.kept_addresses import NO_PART, find_address
+from pallas_cli.kept_secrets import given_secret
 from pallas_cli.processes.child import Launch, start
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.stack.data import SECRETS, broker_key, kept_secret, locked
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.catalog import DATABASES, RESTORE
-from pallas_contracts.errors import Rejected
-from pallas_runtime.settings import value_of
 
 _STOP_SECONDS = 60.0
 
@@ -73,11 +71,7 @@ def find_databases(postgres: str | None, nats: str | None, data: Path) -> dict[s
 
 
 def _of_service(service: str) -> str:
-    variable = f"PALLAS_{service.replace('-', '_').upper()}_POSTGRES_URL"
-    try:
-        return value_of(os.environ, variable)
-    except Rejected as error:
-        raise WrongUsage(f"{variable}: {error.message}") from error
+    return given_secret(f"PALLAS_{service.replace('-', '_').upper()}_POSTGRES_URL")
 
 
 def _of_stack(server: str, service: str, data: Path) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.connection import Bus
 from pallas_cli.backup.create import Creating, verify
 from pallas_cli.backup.keys import differences, make_identity, read_identities, read_recipients, who_vouches
 from pallas_cli.backup.restore import Restoring
@@ -28,7 +27,6 @@ from pallas_cli.plain_text import print_answer, print_list, print_plain, print_t
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.waiting import shown
 from pallas_contracts.catalog import BACKUP, RESTORE
-from pallas_contracts.errors import PallasError
 
 app = typer.Typer()
 
@@ -93,7 +91,7 @@ async def create(
     """Save all streams, buckets and databases, encrypted. Prints the backup's id."""
     installation = running(nats, postgres, data, user=BACKUP, without=no_databases)
     to, saved = read_recipients(recipient or ()), open_store(store, make=True)
-    async with connected(installation, BACKUP) as bus:
+    async with platform(installation.access, BACKUP) as bus:
         manifest = await Creating(bus, installation.urls, saved, to, kept_in(data, ""), say).create()
     gone = await asyncio.to_thread(remove_old, saved, keep) if keep is not None else []
     for name, key in manifest.keys.items():
@@ -187,7 +185,7 @@ async def restore(
     say(f"checking {manifest.id}")
     await verify(opened, manifest, identities, lambda _line: None)
     target = _target(manifest, nats, postgres, data)
-    async with target as installation, connected(installation, RESTORE) as bus:
+    async with target as installation, platform(installation.access, RESTORE) as bus:
         by = f"{getpass.getuser()}@{socket.gethostname()}"
         restoring = Restoring(bus, installation.urls, opened, manifest, identities, by, replicas, no_databases, say)
         if nats is not None:  # else the lock of the data folder says that nothing runs
@@ -242,20 +240,6 @@ def find(store: Store, backup: str) -> Manifest:
     if not (finished := store.finished()):
         raise Refused(f"{store.where} has no backup", word="not_found")
     return store.manifest(finished[-1])
-
-
-@asynccontextmanager
-async def connected(installation: Installation, user: str) -> AsyncGenerator[Bus]:
-    """Connect to the broker of an installation as this user.
-
-    Raises:
-        Refused: it cannot be reached, or refuses something inside the block.
-    """
-    try:
-        async with platform(installation.access, user) as bus:
-            yield bus
-    except PallasError as error:
-        raise Refused(error.message) from error
 
 
 def row_of(manifest: Manifest) -> dict[str, object]:

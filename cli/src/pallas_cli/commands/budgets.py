@@ -16,7 +16,6 @@ from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.spent import cost_text, document_of
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import GrantedBudget, Spending, day_of, granted_budget, total_of
-from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import is_token
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, caller_token
@@ -112,16 +111,8 @@ async def show_budget(bus: Bus, *, whose: Mine, as_json: bool) -> None:
 @command(app, "set")
 async def set_budget(bus: Bus, *, whose: Mine, limits: Annotated[Limits, Made(Limits)], as_json: bool) -> None:
     """Set a budget, in place of the one before. It holds within a moment, at every gateway."""
-    try:
-        budget = granted_budget(
-            kind=whose.kind,
-            name=whose.name,
-            caller=whose.caller,
-            **asdict(limits),
-            set_at=utc_now(),
-        )
-    except Rejected as error:
-        raise Refused(error.message) from error
+    whom = {"kind": whose.kind, "name": whose.name, "caller": whose.caller}
+    budget = granted_budget(**whom, **asdict(limits), set_at=utc_now())
     await kv.put(bus, BUDGETS, budget, kind=whose.kind, name=whose.name)
     print_answer(budget.model_dump(mode="json"), f"{whose}: {_limits(budget)} a day", as_json=as_json)
     paid = {each for entry in (await kv.snapshot(bus, SPENDING)).values() for each in entry.money}

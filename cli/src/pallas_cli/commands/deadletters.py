@@ -16,10 +16,10 @@ from pallas_bus.connection import Bus
 from pallas_cli.command import Made, Paged, command
 from pallas_cli.filters import Agent, Since, Team
 from pallas_cli.moments import moment_of, since_words
-from pallas_cli.operators import OPERATOR
 from pallas_cli.options import WHOLE
 from pallas_cli.plain_text import print_answer, print_json, print_list, print_plain
 from pallas_cli.refused import Refused, WrongUsage, not_there
+from pallas_cli.turns.replay import OPERATOR
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.ids import TurnId, derived_turn_id, replay_id
@@ -46,10 +46,7 @@ class Filter:
 
     async def letters(self, bus: Bus) -> list[KeptLetter]:
         """The letters that match, oldest first."""
-        try:
-            return await read_letters(bus, since=moment_of(self.since), team=self.team, agent=self.agent)
-        except Rejected as error:
-            raise Refused(error.message) from error
+        return await read_letters(bus, since=moment_of(self.since), team=self.team, agent=self.agent)
 
     @property
     def none_found(self) -> str:
@@ -62,10 +59,7 @@ Wanted = Annotated[Filter, Made(Filter)]
 
 async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None]:
     """One letter, with its original message while that is stored."""
-    try:
-        found = await read_letter(bus, name)
-    except Rejected as error:
-        raise Refused(error.message) from error
+    found = await read_letter(bus, name)
     if found is None:
         raise not_there("dead letter", name, otherwise="; `pallas deadletters list` shows all dead letters")
     return found

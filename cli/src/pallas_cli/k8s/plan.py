@@ -12,7 +12,7 @@ from pallas_bus.access import make_seed, public_key
 from pallas_cli.broker_config.users import SYSTEM, broker_users
 from pallas_cli.k8s.folders import FOR_EACH, TEAM, HostedTeam, Object, Team, check_names, metadata, secret, slug_of
 from pallas_cli.k8s.stamp import gateway_urls, stamped
-from pallas_cli.k8s.users import FolderSeeds, KnownUsers, users_object, worker_user
+from pallas_cli.k8s.users import KnownUsers, seeds_in, users_object, worker_user
 from pallas_cli.refused import WrongUsage
 
 _SEED = "agent-worker-nats-seed"
@@ -91,21 +91,22 @@ class Planner:
 
     def _seed(self, team: str, namespace: str) -> str:
         """The seed of a team's workers, which is made once: that of the folder, else that of the cluster."""
-        folder = FolderSeeds(self.broker) if self.broker is not None else None
-        if folder is not None and folder.has(worker_user(team)):
-            return folder.seed(worker_user(team))
+        folder, user = seeds_in(self.broker) if self.broker is not None else None, worker_user(team)
+        if folder is not None and folder.path(user).exists():
+            return folder.kept(user)
         if (kept := self.get("secret", _seed_name(team), namespace)) is not None:
             return b64decode(kept["data"][_SEED]).decode()
-        return folder.seed(worker_user(team)) if folder is not None else make_seed()
+        return folder.kept(user) if folder is not None else make_seed()
 
     def _keys(self, before: KnownUsers | None, seeds: Mapping[str, str]) -> dict[str, Sequence[str]]:
         """The public keys of all users. An old seed in the folder is valid beside the new one."""
         known = {} if before is None else dict(before.keys)
         known |= {worker_user(team): [public_key(seed)] for team, seed in seeds.items()}
         if self.broker is not None:
-            folder = FolderSeeds(self.broker)
-            workers = [user for user in map(worker_user, seeds) if folder.has(user)]
-            return known | folder.keys([*(user.name for user in broker_users(())), SYSTEM, *workers])
+            folder = seeds_in(self.broker)
+            workers = [user for user in map(worker_user, seeds) if folder.path(user).exists()]
+            users = [*(user.name for user in broker_users(())), SYSTEM, *workers]
+            return known | {user: list(folder.public_keys(user)) for user in users}
         if before is None:
             raise WrongUsage(
                 "the cluster does not know the broker's users yet: name the folder in which `make secrets` keeps their "

@@ -48,34 +48,16 @@ class KnownUsers:
         return self.keys.get(name, ())
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSeeds:
-    """The seeds that `make secrets` or `pallas broker config` keeps in a folder."""
+def seeds_in(folder: Path) -> Seeds:
+    """The seeds that `make secrets` or `pallas broker config` keeps in a folder.
 
-    folder: Path
-
-    def has(self, user: str) -> bool:
-        """Whether the folder has a seed of this user.
-
-        Raises:
-            Refused: the folder has no seeds at all.
-        """
-        return self._seeds.path(user).exists()
-
-    def seed(self, user: str) -> str:
-        """The seed of a user, made once."""
-        return self._seeds.kept(user)
-
-    def keys(self, users: Iterable[str]) -> dict[str, list[str]]:
-        """The public keys of these users, whose seeds are made once."""
-        return {user: list(self._seeds.public_keys(user)) for user in users}
-
-    @property
-    def _seeds(self) -> Seeds:
-        seeds = Seeds(self.folder / "secrets" / "nats", READABLE)
-        if not seeds.folder.is_dir():
-            raise Refused(f"{self.folder} has no seeds of a broker: run `make secrets` first")
-        return seeds
+    Raises:
+        Refused: it has none at all.
+    """
+    seeds = Seeds(folder / "secrets" / "nats", READABLE)
+    if not seeds.folder.is_dir():
+        raise Refused(f"{folder} has no seeds of a broker: run `make secrets` first")
+    return seeds
 
 
 def worker_user(team: str) -> str:

@@ -8,14 +8,13 @@ import typer
 
 from pallas_bus import kv
 from pallas_bus.connection import Bus
-from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_cli.turns.listing import find_turn
 from pallas_cli.turns.show import comparison_of, document_of, lines_side_by_side
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
-from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome, TurnRequested
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TextDelta, TurnOutcome, TurnRequested
 from pallas_turns.cancel import withdraw_turn
 from pallas_turns.claims import TurnRef, request_cancel
 from pallas_turns.feed import FeedItem
@@ -23,6 +22,9 @@ from pallas_turns.feeds import follow_turns
 from pallas_turns.history.contents import claim_text, content_of, text_of, with_content
 from pallas_turns.history.turns import TurnHistory
 from pallas_turns.replay import Plan, plan_replay, submit_replay
+
+OPERATOR = Principal(type="peer", id="pallas-cli")
+"""The caller of a turn that is replayed alone; of many, whoever had them executed again in their callers' names."""
 
 _WITH_CODE = frozenset({"content_expired", "unknown_model"})
 """Codes that the command prints in front of the sentence."""

@@ -8,12 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
-from health_monitor.broker.measure_depths import measure_depths
-from health_monitor.broker.measure_teams import measure_teams
-from health_monitor.broker.monitoring import TIMEOUT
 from health_monitor.broker.publications import Publications
-from health_monitor.broker.turn_queue import TurnQueue
-from health_monitor.broker.watch_servers import WatchServers
+from health_monitor.broker.queues import TurnQueue, measure_depths, measure_teams
+from health_monitor.broker.servers import TIMEOUT, WatchServers
 from health_monitor.judging.monitor import Monitor
 from health_monitor.metrics import Metrics, make_metrics
 from health_monitor.probes.mcp_probe import McpProbe
@@ -21,7 +18,7 @@ from health_monitor.probes.model_probe import ModelProbe
 from health_monitor.probes.probing import make_http
 from health_monitor.probes.shared_probes import SharedProbes
 from health_monitor.settings import MonitorSettings
-from health_monitor.spending.keep_spending import KeepSpending
+from health_monitor.spending import KeepSpending
 from health_monitor.team_folders import TeamFolders
 from pallas_bus import ask, streams
 from pallas_bus.access import Access

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from health_monitor.broker.publications import Publications
-from health_monitor.broker.turn_queue import TurnQueue
+from health_monitor.broker.queues import TurnQueue
 from health_monitor.judging.fold import Evidence, fold, running_on, stdio_error
 from health_monitor.judging.needs import Needs, model_key, needs_of
 from health_monitor.metrics import Metrics

@@ -6,14 +6,17 @@ from uuid import UUID, uuid4
 
 from fastapi import APIRouter
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from starlette.responses import Response
 
 from workspaces.answers import MessageView, Sent
 from workspaces.chat.choosing import Wanted
-from workspaces.chat.images import MOST_IMAGES, pictures_of
+from workspaces.chat.images import MOST_IMAGES, pictures_of, read_image
 from workspaces.chat.model import NewMessage
 from workspaces.chat.sending import LONGEST_TEXT
 from workspaces.http.fields import Body, PlainId
 from workspaces.http.parts import Parts
+
+FOR_EVER = "private, max-age=31536000, immutable"
 
 
 def _storable(value: str) -> str:
@@ -118,5 +121,12 @@ def messages_router(parts: Parts) -> APIRouter:
     async def answer(reply_id: UUID, body: Answer) -> MessageView:
         """Answer what the agent asks. The first answer counts."""
         return await chat.deciding.answer(str(reply_id), body.question_id, body.action, body.content)
+
+    @router.get("/images/{image_id}", response_class=Response)
+    async def show_image(image_id: UUID) -> Response:
+        """An image of a message. It never changes."""
+        picture = await read_image(parts.engine, str(image_id))
+        headers = {"cache-control": FOR_EVER, "x-content-type-options": "nosniff"}
+        return Response(picture.data, media_type=picture.mime_type, headers=headers)
 
     return router

@@ -16,7 +16,6 @@ from workspaces.http.admit import Admission
 from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
 from workspaces.http.events import events_router
-from workspaces.http.images import images_router
 from workspaces.http.login import login_router
 from workspaces.http.messages import messages_router
 from workspaces.http.parts import API, Parts
@@ -30,7 +29,6 @@ ROUTERS = (
     agents_router,
     conversations_router,
     messages_router,
-    images_router,
     events_router,
     deliveries_router,
     settings_router,

@@ -1,29 +1,71 @@
 """Keeps the bucket `spending` in step with the log, a second or two behind it.
 
-After a restart it reads the log from the beginning of yesterday on; sums that were stored count on from their own
-positions. Another replica may write too: an entry is written over the one that was read, and after a conflict
-everything is read again.
+It adds up what calls of models have cost, by day, team and caller. Each sum knows the position in the log up to which
+it counts, so the log may be read again from any earlier position: every call counts once. After a restart it is read
+from the beginning of yesterday on. Another replica may write too: an entry is written over the one that was read, and
+after a conflict everything is read again.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from health_monitor.spending.fold import Key, SpendingFold
 from pallas_bus.connection import Bus
 from pallas_bus.follow import follow
 from pallas_bus.kv import get_entries, put
 from pallas_bus.reads import Record
 from pallas_contracts.catalog import SPENDING, TURN_EVENT, TURN_LOG
-from pallas_contracts.costs import day_of
+from pallas_contracts.costs import Spending, day_of
 from pallas_contracts.errors import Conflict, PallasError, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import caller_token
-from pallas_turns.history.spending import position_at, with_calls
+from pallas_contracts.turns import TurnEvents, caller_token
+from pallas_turns.history.spending import NewCalls, position_at, spending_of, with_calls
+
+type Key = tuple[str, str, str]
+"""Day, team and caller."""
+
+
+@dataclass
+class SpendingFold:
+    """The sums of a log that was created at `log`. Calls before the day `since` do not count."""
+
+    log: str
+    since: str
+    entries: dict[Key, Spending] = field(default_factory=dict["Key", Spending])
+    changed: set[Key] = field(default_factory=set["Key"])
+    _calls: NewCalls = field(default_factory=NewCalls)
+
+    def load(self, stored: Mapping[Key, Spending], last: int) -> None:
+        """Begin with what is stored. `last` is the last position of the log: it may be a new one, or an older copy."""
+        for key, entry in stored.items():
+            position = min(entry.position, last) if entry.log == self.log else 0
+            self.entries[key] = entry.model_copy(update={"position": position, "log": self.log})
+
+    def take(self, position: int, message: TurnEvents) -> None:
+        """Count the calls of models in a message of the log. Messages come in the order of the log."""
+        spent: dict[Key, Spending] = {}
+        for call in self._calls.of(message):
+            one = spending_of(message.team, call)
+            key = one.day, one.team, one.caller
+            if one.day >= self.since:
+                spent[key] = spent[key].plus(one) if key in spent else one
+        for key, more in spent.items():
+            entry = self.entries.get(key, Spending(day=key[0], team=key[1], caller=key[2]))
+            if position > entry.position:
+                self.entries[key] = entry.plus(more).model_copy(update={"position": position, "log": self.log})
+                self.changed.add(key)
+
+    def forget_before(self, day: str) -> None:
+        """Forget the sums of earlier days; they stay in the bucket until they expire."""
+        self.since = day
+        self.entries = {key: entry for key, entry in self.entries.items() if key[0] >= day}
+        self.changed = {key for key in self.changed if key[0] >= day}
+
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,0 @@
-"""What models have cost, folded from the log into the bucket `spending`."""

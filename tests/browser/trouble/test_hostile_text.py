@@ -110,7 +110,7 @@ async def test_in_the_names_descriptions_and_icons_of_agents(show: Show, lab: La
     await seen.page.get_by_role("button", name="Agent: ").click()
     await expect(seen.page.locator("[role=option]")).to_have_count(len(agents))
     await seen.assert_harmless()
-    for path in (f"/instances/{team}", "/instances", "/workspaces/zoo/settings", "/health", "/"):
+    for path in (f"/teams/{team}", "/teams", "/workspaces/zoo/settings", "/health", "/workspaces"):
         await seen.page.goto(f"{lab.base}{path}")
         await expect(seen.page.get_by_role("heading", level=1)).to_be_visible()
         await expect(seen.page.get_by_role("status", name="Loading")).to_have_count(0)

@@ -70,7 +70,7 @@ class Capabilities(Shape):
 class DiscoveredAgent(Shape):
     """An agent in a registry. `icon` is a path of this service, which fetches the icon itself.
 
-    `foreign`: the registry has it from another registry.
+    `foreign`: the registry has it from another registry. `entry`: people begin with it; `starters`: messages to try.
     """
 
     server_id: str
@@ -83,6 +83,8 @@ class DiscoveredAgent(Shape):
     capabilities: Capabilities = Capabilities()
     health: HealthView | None = None
     foreign: bool = False
+    entry: bool = False
+    starters: tuple[str, ...] = ()
 
 
 class UnusableEntry(Shape):
@@ -178,7 +180,7 @@ class Attached(Shape):
 
 
 class AgentView(Shape):
-    """An agent that can be picked. `label` is `TeamName › AgentTitle`."""
+    """An agent that can be picked. `label` is `TeamName › AgentTitle`; `entry`, `starters` as of `DiscoveredAgent`."""
 
     instance_id: str
     server_id: str
@@ -189,6 +191,8 @@ class AgentView(Shape):
     icon: str | None
     health: HealthView
     capabilities: Capabilities
+    entry: bool
+    starters: tuple[str, ...]
 
 
 class EmptyPicker(Shape):

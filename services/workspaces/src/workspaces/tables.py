@@ -140,6 +140,8 @@ class AgentConnection(Base):
     vision: Mapped[bool] = mapped_column(server_default=text("false"))
     context_window: Mapped[int | None]
     max_output_tokens: Mapped[int | None]
+    entry: Mapped[bool] = mapped_column(server_default=text("false"))
+    starters: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
 
 
 class MnemosyneTeam(Base):

@@ -22,6 +22,8 @@ export interface AgentView {
   icon: string | null;
   health: HealthView;
   capabilities: Capabilities;
+  entry: boolean;
+  starters: string[];
 }
 
 export interface Attached {
@@ -118,6 +120,8 @@ export interface DiscoveredAgent {
   capabilities: Capabilities;
   health: HealthView | null;
   foreign: boolean;
+  entry: boolean;
+  starters: string[];
 }
 
 export interface EmptyPicker {

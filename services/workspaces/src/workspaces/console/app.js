@@ -20,13 +20,13 @@ const CHAT = {
 const ROUTES = [
   { path: "/login", view: "login" },
   { path: "/", section: "workspaces", view: "workspaces" },
+  { path: "/workspaces", section: "workspaces", view: "workspaces" },
   { path: "/workspaces/:ws", ...CHAT },
   { path: "/workspaces/:ws/conversations/:c", ...CHAT },
   { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
-  { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
-  { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
+  { path: "/teams", section: "teams", styles: ["admin.css"], view: "instances" },
+  { path: "/teams/:id", section: "teams", styles: ["admin.css"], view: "instance" },
   { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
-  { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
   { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
   { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
@@ -68,7 +68,7 @@ function Page() {
   if (error) return html`<div class="page"><${Refused} act=${() => location.reload()} action="Load again">${error}<//></div>`;
   if (!shown)
     return html`<div class="page">
-      <${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+      <${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/workspaces">Workspaces<//>`} /></div>`;
   if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }

@@ -145,13 +145,13 @@ async def test_what_could_not_be_loaded_says_so_and_can_be_tried_again(show: Sho
     async def fail(route: Route) -> None:
         await route.fulfill(status=500, json={"error": "the database is away", "code": "internal"})
 
-    for path, shown in (("/workspaces", page.locator(".workspace-card")), ("/workspaces/ws", page.locator(".combobox-button"))):
+    for path, place in (("/workspaces", ".workspace-card"), ("/workspaces/ws", ".combobox-button")):
         await page.route(broken, fail)
         await page.goto(f"{lab.base}{path}")
         await expect(page.get_by_role("alert")).to_contain_text("The database is away")
         await page.unroute(broken, fail)
         await page.get_by_role("button", name="Try again").click()
-        await expect(shown).to_be_visible()
+        await expect(page.locator(place)).to_be_visible()
 
 
 pytestmark = pytest.mark.timeout(60)

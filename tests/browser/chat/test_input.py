@@ -168,6 +168,7 @@ async def test_images_of_a_draft_stay_with_it(show: Show) -> None:
     page = await show()
     await page.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PNG})
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+    await page.get_by_text("Platform").first.click()
     await page.get_by_role("link", name="Health").click()
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
     await page.go_back()

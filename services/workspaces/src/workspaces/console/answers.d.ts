@@ -65,6 +65,13 @@ export interface Believed {
   error: string | null;
 }
 
+export interface BranchView {
+  id: string;
+  branch_of: string | null;
+  branch_seq: number | null;
+  updated_at: string;
+}
+
 export interface Capabilities {
   model: string | null;
   vision: boolean;
@@ -89,7 +96,14 @@ export interface ConversationView {
   title: string;
   created_at: string;
   updated_at: string;
+  root_id: string | null;
   answering: boolean;
+}
+
+export interface DearTurn {
+  turn: TurnLine;
+  cost_nanos: number;
+  currency: string;
 }
 
 export interface Deliveries {
@@ -129,9 +143,30 @@ export interface EmptyPicker {
   link: string;
 }
 
+export interface FailingAgent {
+  team: string;
+  agent: string;
+  code: string;
+  error: string | null;
+  turns: number;
+  latest: string;
+}
+
 export interface Fault {
   field: string;
   reason: string;
+}
+
+export interface FoundConversation {
+  id: string;
+  workspace_id: string;
+  title: string;
+  updated_at: string;
+  excerpt: string | null;
+}
+
+export interface FoundConversations {
+  conversations: FoundConversation[];
 }
 
 export type Health = "ok" | "degraded" | "error" | "unknown";
@@ -185,6 +220,7 @@ export interface MessagePage {
   conversation: ConversationView;
   messages: MessageView[];
   before: number | null;
+  branches: BranchView[];
 }
 
 export type MessageStatus = "sending" | "asking" | "answered" | "failed" | "cancelled";
@@ -261,6 +297,7 @@ export interface Revealed {
 }
 
 export interface Sent {
+  conversation_id: string;
   message_id: string;
   reply_id: string;
   events: string;
@@ -297,6 +334,16 @@ export interface TurnContent {
   expired: boolean;
 }
 
+export interface TurnDay {
+  since: string;
+  shortened: boolean;
+  turns: number;
+  failed: number;
+  slowest: TurnLine[];
+  dearest: DearTurn[];
+  failing: FailingAgent[];
+}
+
 export interface TurnLine {
   id: string;
   team: string;
@@ -312,6 +359,11 @@ export interface TurnLine {
   attempts: number;
   worker: string | null;
   replay_of: string | null;
+  asked: string | null;
+  error: string | null;
+  conversation: string | null;
+  conversation_id: string | null;
+  workspace_id: string | null;
 }
 
 export interface TurnModels {

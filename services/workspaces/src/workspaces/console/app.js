@@ -7,6 +7,7 @@ import { session, workspaces } from "./state.js";
 import { loadWorkspaces } from "./workspaces.js";
 import { Banner, Button, Empty, Skeleton } from "./parts/basic.js";
 import { Confirm } from "./parts/dialog.js";
+import { Search } from "./parts/search.js";
 import { Shell } from "./parts/shell.js";
 import { Toaster } from "./parts/toast.js";
 
@@ -29,6 +30,7 @@ const ROUTES = [
   { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
   { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
+  { path: "/turns/day", section: "turns", styles: ["admin.css", "turns.css"], view: "day" },
   { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
   { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];
@@ -42,7 +44,7 @@ function App() {
   if (session.value === undefined)
     return unreachable.value && html`<main class="alone"><${Refused} act=${start} action="Try again">${unreachable.value}<//></main>`;
   if (shown?.path === "/login" || !session.value) return html`<${Page} /><${Toaster} />`;
-  return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Toaster} /><//>`;
+  return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Search} /><${Toaster} /><//>`;
 }
 
 /** @param {{act: () => void, action: string, children?: import("./lib.js").Children}} props */

@@ -9,7 +9,7 @@ from pallas_bus.history.contents import Content, arguments_of, content_of
 from pallas_bus.history.timeline import Times, beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_calls.replay_turn import why_no_replay
-from pallas_contracts.turns import Fault, ModelCalled
+from pallas_contracts.turns import TURN_ERRORS, Fault, ModelCalled, turn_error
 from workspaces.answers import TurnContent, TurnLine, TurnTimes, TurnView
 from workspaces.tables import ChatMessage
 from workspaces.turns.bars import bars_of
@@ -40,7 +40,13 @@ def line_of(turn: TurnHistory) -> TurnLine:
         attempts=attempts,
         worker=last.claim.worker if last is not None else None,
         replay_of=turn.replay_of,
+        error=error_of(turn.outcome.code) if turn.outcome is not None else None,
     )
+
+
+def error_of(code: str | None) -> str | None:
+    """What the code of a failure means."""
+    return TURN_ERRORS[turn_error(code)] if code is not None else None
 
 
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:

@@ -9,6 +9,7 @@ import { titleOf } from "./conversations.js";
 import { firstTexts } from "./drafts.js";
 import { OfflineModel } from "./first_steps.js";
 import { Chat } from "./model.js";
+import { tellOfAnswers } from "./notice.js";
 import { sendMessage } from "./sending.js";
 import { Transcript } from "./transcript.js";
 
@@ -17,7 +18,8 @@ export function ChatPane({ id, agents, toggle }) {
   const chat = useMemo(() => new Chat(id), [id]);
   useEffect(() => {
     void open(chat, agents);
-    return () => chat.close();
+    const untold = tellOfAnswers(chat);
+    return () => (untold(), chat.close());
   }, [chat]);
   const view = chat.conversation.value;
   const title = view ? titleOf(view) : "";

@@ -8,7 +8,8 @@ import { Icon, IconButton } from "./basic.js";
 import { Menu } from "./menu.js";
 import { failed } from "./toast.js";
 
-const PAGES = [
+/** The pages of operators. */
+export const PAGES = [
   { href: "/teams", icon: "users", name: "Teams", section: "teams" },
   { href: "/health", icon: "heart-pulse", name: "Health", section: "health" },
   { href: "/turns", icon: "activity", name: "Turns", section: "turns" },

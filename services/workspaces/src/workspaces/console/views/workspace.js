@@ -5,6 +5,7 @@ import { navigate } from "../router.js";
 import { workspaces } from "../state.js";
 import { failed } from "../parts/toast.js";
 import { Button, Empty, Icon, IconButton } from "../parts/basic.js";
+import { openSearch } from "../parts/search.js";
 import { Footer, Navigation, Stream } from "../parts/shell.js";
 import { Agents } from "../chat/agents.js";
 import { ChatPane } from "../chat/chat.js";
@@ -15,8 +16,8 @@ import { firstTexts, newDraft } from "../chat/drafts.js";
 import { OfflineModel, Starters } from "../chat/first_steps.js";
 import { sendFirst } from "../chat/sending.js";
 
-/** @param {{params: {ws: string, c?: string}}} props */
-export default function Workspace({ params: { ws, c } }) {
+/** @param {{params: {ws: string, c?: string}, query: URLSearchParams}} props */
+export default function Workspace({ params: { ws, c }, query }) {
   const agents = useMemo(() => new Agents(ws), [ws]);
   const conversations = useMemo(() => new Conversations(ws), [ws]);
   const listed = useSignal(false);
@@ -28,6 +29,8 @@ export default function Workspace({ params: { ws, c } }) {
       conversations.close();
     };
   }, [ws]);
+  const wanted = query.get("agent");
+  useEffect(() => void (wanted && agents.choose(wanted)), [agents, wanted]);
   useEffect(() => on("conversation_deleted", ({ id }) => id === c && navigate(`/workspaces/${ws}`, { replace: true })), [ws, c]);
   const workspace = workspaces.value?.find((each) => each.id === ws);
   const name = workspace?.name ?? "";
@@ -55,6 +58,7 @@ export default function Workspace({ params: { ws, c } }) {
   return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
     <section class="conversations" aria-label="Conversations" ref=${list}>
       <header><h2 class="ellipsis" dir="auto" title=${name} aria-hidden=${!name}>${name}</h2>
+        <span class="grow" /><${IconButton} icon="search" label="Search (Ctrl+K)" onClick=${openSearch} />
         <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings">
           <${Icon} name="settings" /></a></header>
       <${Button} href=${`/workspaces/${ws}`} icon="plus" class="new" onClick=${() => (listed.value = false)}>New conversation<//>

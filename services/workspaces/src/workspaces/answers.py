@@ -179,6 +179,44 @@ class Attached(Shape):
     instances: tuple[AttachedInstance, ...]
 
 
+class LibraryView(Shape):
+    """A library, with the number of its documents."""
+
+    library: str
+    name: str
+    documents: int
+
+
+class TeamLibraries(Shape):
+    """The libraries that a team reads. `error`: why that is not known."""
+
+    instance_id: str
+    name: str
+    libraries: tuple[LibraryView, ...] = ()
+    error: str | None = None
+
+
+class WorkspaceLibraries(Shape):
+    """What the teams of a workspace read."""
+
+    teams: tuple[TeamLibraries, ...]
+
+
+class Passage(Shape):
+    """A passage of a document that was searched for."""
+
+    title: str
+    library: str
+    text: str
+
+
+class Passages(Shape):
+    """What a team finds in its libraries."""
+
+    team: str
+    passages: tuple[Passage, ...]
+
+
 class AgentView(Shape):
     """An agent that can be picked. `label` is `TeamName › AgentTitle`; `entry`, `starters` as of `DiscoveredAgent`."""
 

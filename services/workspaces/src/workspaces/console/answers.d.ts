@@ -211,6 +211,12 @@ export interface Instances {
 
 export type JwtState = "none" | "ready" | "revealed";
 
+export interface LibraryView {
+  library: string;
+  name: string;
+  documents: number;
+}
+
 export interface LinkView {
   url: string;
   expires_at: string;
@@ -258,6 +264,17 @@ export interface OpenSession {
 
 export interface OpenSessions {
   sessions: OpenSession[];
+}
+
+export interface Passage {
+  title: string;
+  library: string;
+  text: string;
+}
+
+export interface Passages {
+  team: string;
+  passages: Passage[];
 }
 
 export interface Picker {
@@ -316,6 +333,13 @@ export interface SettingsView {
   history_share: number;
   history_messages: number;
   history_bytes: number;
+}
+
+export interface TeamLibraries {
+  instance_id: string;
+  name: string;
+  libraries: LibraryView[];
+  error: string | null;
 }
 
 export type TeamStatus = "pending" | "provisioned" | "failed";
@@ -406,6 +430,10 @@ export interface TurnView {
 export interface UnusableEntry {
   name: string;
   reason: string;
+}
+
+export interface WorkspaceLibraries {
+  teams: TeamLibraries[];
 }
 
 export interface WorkspaceList {

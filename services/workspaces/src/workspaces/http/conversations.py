@@ -8,14 +8,13 @@ from pydantic import Field
 
 from workspaces.answers import ConversationPage, ConversationView, FoundConversations, MessagePage
 from workspaces.chat.conversations import LONGEST_TITLE
-from workspaces.http.fields import Body, Name, PlainId, WorkspaceId
+from workspaces.http.fields import Body, Name, PlainId, Words, WorkspaceId
 from workspaces.http.parts import Parts
 
 MOST_LISTED = 200
 
 type Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 type Cursor = Annotated[str, Query(max_length=100)]
-type Words = Annotated[str, Query(min_length=2, max_length=200, pattern=r"^[^\x00]*\S[^\x00]*$")]
 type SomeWorkspace = Annotated[PlainId, Query()]
 type Seq = Annotated[int, Query(ge=1, le=2**31 - 1)]
 

@@ -6,6 +6,7 @@ import { workspaces } from "../state.js";
 import { AttachedTeams } from "../parts/attached_teams.js";
 import { Button, Empty, Field, Icon } from "../parts/basic.js";
 import { confirm } from "../parts/dialog.js";
+import { Libraries } from "../parts/libraries.js";
 import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
@@ -23,6 +24,7 @@ export default function WorkspaceSettings({ params }) {
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/workspaces/${ws}`} dir="auto"><${Icon} name="arrow-left" size=${14} />${workspace.name}</a></nav>
     <header><div><h1>Workspace settings</h1><p>The teams whose agents can be talked to here, and what they may read.</p></div></header>
     <${AttachedTeams} key=${ws} workspace=${workspace} onSaved=${loaded.set} />
+    <${Libraries} key=${`libraries ${ws}`} workspace=${ws} />
     <${Name} key=${`name ${ws}`} workspace=${workspace} onSaved=${loaded.set} />
     <${End} workspace=${workspace} />
   </div>`;

@@ -101,7 +101,7 @@ async def teams(studio: Studio) -> None:
 async def reveal(studio: Studio, instance: str) -> None:
     """A JWT that is shown once. Its middle is left out, as there is no reason to publish it."""
     await studio.post(f"/pallas/{instance}/rotate")
-    await studio.show(f"/instances/{instance}")
+    await studio.show(f"/teams/{instance}")
     page = studio.page
     await page.get_by_role("button", name="Reveal once").click()
     await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
@@ -122,8 +122,8 @@ async def main(folder: Path) -> None:
         await studio.shoot("turn", 1180)
         await compare(studio, first)
         await crowd(studio)
-        for name in ("health", "deliveries", "instances"):
-            await studio.show(f"/{name}")
+        for path, name in (("health", "health"), ("teams", "instances")):
+            await studio.show(f"/{path}")
             await studio.shoot(name)
         await teams(studio)
         await reveal(studio, demo)

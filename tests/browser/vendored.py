@@ -33,11 +33,11 @@ PACKAGES_OF = {
     "icons.svg": ("lucide-static",),
 }
 _NAMES = """
-activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-right chevrons-up-down
-circle-alert circle-check circle-help circle-x clock copy diff ellipsis external-link eye eye-off file-text filter
-git-branch git-compare heart-pulse history image inbox info key-round layers layout-grid link list lock log-out menu
-message-square monitor moon panel-left pause pencil play plus refresh-cw rotate-ccw rotate-cw search send server
-settings square sun timer trash-2 triangle-alert user users wifi-off wrench x
+activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bell bot brain check chevron-right
+chevrons-up-down circle-alert circle-check circle-help circle-x clock copy diff download ellipsis external-link eye
+eye-off file-text filter git-branch git-compare heart-pulse history image inbox info key-round layers layout-grid link
+list lock log-out menu message-square monitor moon panel-left paperclip pause pencil play plus refresh-cw rotate-ccw
+rotate-cw search send server settings square sun timer trash-2 triangle-alert user users wifi-off wrench x
 """
 ICONS = _NAMES.split()
 

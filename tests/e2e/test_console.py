@@ -54,14 +54,15 @@ def link(stack: AuthStack) -> str:
 
 async def register(page: Page, stack: AuthStack) -> str:
     """Register the team by the address of its registry, and wait until Mnemosyne knows it. Returns its id."""
-    await page.get_by_role("link", name="Pallas instances").click()
-    await page.get_by_role("button", name="Add instance").click()
+    await page.get_by_text("Platform").first.click()
+    await page.get_by_role("link", name="Teams", exact=True).click()
+    await page.get_by_role("button", name="Add team").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Registry URL").fill(f"{stack.ready['registry']}/teams/scholars")
     await dialog.get_by_label("Name").fill("Scholars")
-    await dialog.get_by_role("button", name="Add instance").click()
+    await dialog.get_by_role("button", name="Add team").click()
     await expect(page.get_by_role("heading", name="Scholars")).to_be_visible()
-    await expect(page.get_by_text("Provisioned", exact=True)).to_be_visible()
+    await expect(page.get_by_text("In sync", exact=True)).to_be_visible()
     agent = page.get_by_role("region", name="1 agent").get_by_role("listitem")
     await expect(agent).to_contain_text("Reader")
     await expect(agent).to_contain_text("Searches the libraries of its workspaces")
@@ -160,7 +161,7 @@ async def test_a_team_is_registered_searches_and_is_deleted(often: AuthStack, tm
     async with a_browser() as browser, opening(browser) as open_page:
         # The page hears of the deletion before the answer to its own request, and asks once more for what is gone.
         page = await open_page(link(often), allowed=("401", "/api/v1/pallas/"))
-        await expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
+        await expect(page.get_by_role("link", name="Workspaces")).to_be_visible()
         instance = await register(page, often)
         jwt, stanza = await reveal(page, often, instance)
 
@@ -193,10 +194,10 @@ async def test_a_team_is_registered_searches_and_is_deleted(often: AuthStack, tm
         await expect(page.get_by_role("status").filter(has_text="No teams attached")).to_have_text(NO_TEAMS)
         await expect(page.get_by_role("button", name=re.compile("^Agent"))).to_have_count(0)
 
-        await page.goto(f"{often.ready['workspaces']}/instances/{instance}")
+        await page.goto(f"{often.ready['workspaces']}/teams/{instance}")
         await page.get_by_role("button", name="More").click()
         await page.get_by_role("menuitem", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("textbox").fill("Scholars")
-        await page.get_by_role("dialog").get_by_role("button", name="Delete instance").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete team").click()
         wait_until(lambda: not done(often.daedalus.get(f"{TEAMS}{instance}/"))["active"], "the end of the team")
         await assert_refused(often, jwt, "Token has been deactivated.")

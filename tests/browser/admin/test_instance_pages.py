@@ -1,4 +1,4 @@
-"""Pages of instances, of a workspace's teams, of deliveries, health and settings, in a browser."""
+"""Pages of teams, of a workspace's teams, of health and settings, in a browser."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -20,19 +20,19 @@ async def kept(page: Page) -> str:
 async def test_a_bad_address_is_explained_at_its_field_and_a_good_one_becomes_an_instance(
     show: Show, world: World
 ) -> None:
-    page = await show("/instances", allowed=("422",))
-    await page.get_by_role("button", name="Add instance").first.click()
+    page = await show("/teams", allowed=("422",))
+    await page.get_by_role("button", name="Add team").first.click()
     url = page.get_by_label("Registry URL")
     await url.fill("ftp://somewhere")
-    await page.get_by_role("dialog").get_by_role("button", name="Add instance").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Add team").click()
     await expect(page.get_by_role("alert")).to_contain_text("http")
     assert await url.get_attribute("aria-invalid") == "true"
     assert await violations(page) == []
     await url.fill(f"{world.registry.base}/teams/kottos")
     await page.get_by_label("Name").fill("Kottos")
-    await page.get_by_role("dialog").get_by_role("button", name="Add instance").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Add team").click()
     await expect(page.get_by_role("heading", name="Kottos")).to_be_visible()
-    await expect(page.get_by_text("Provisioned", exact=True)).to_be_visible()
+    await expect(page.get_by_text("In sync", exact=True)).to_be_visible()
     await expect(page.get_by_text("Research Agent")).to_be_visible()
 
 
@@ -40,7 +40,7 @@ async def test_a_bad_address_is_explained_at_its_field_and_a_good_one_becomes_an
 async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Show, world: World) -> None:
     instance = await world.provisioned()
     [jwt] = world.mnemosyne.jwts
-    page = await show(f"/instances/{instance}")
+    page = await show(f"/teams/{instance}")
     await page.get_by_role("button", name="Reveal once").click()
     assert jwt not in await kept(page)
     await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
@@ -62,7 +62,7 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
 @requirement("A-9.4.1")
 async def test_a_rotated_token_can_be_seen_again_after_a_warning(show: Show, world: World) -> None:
     instance = await world.provisioned()
-    page = await show(f"/instances/{instance}")
+    page = await show(f"/teams/{instance}")
     await page.get_by_role("button", name="Rotate team JWT").click()
     await expect(page.get_by_role("dialog")).to_contain_text("stops working at once")
     await page.get_by_role("dialog").get_by_role("button", name="Rotate team JWT").click()
@@ -77,16 +77,16 @@ async def test_what_mnemosyne_cannot_be_told_is_shown_with_its_reason_and_tried_
     world.mnemosyne.mode = "page"
     instance = await world.register()
     await world.until(instance, lambda one: one["status"] == "failed")
-    page = await show(f"/instances/{instance}")
-    await expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
+    page = await show(f"/teams/{instance}")
+    await expect(page.get_by_text("Not in sync", exact=True).first).to_be_visible()
     await expect(page.get_by_role("alert")).to_contain_text("500")
     world.mnemosyne.mode = "well"
     await page.get_by_role("button", name="Try now").click()
-    await expect(page.get_by_text("Provisioned", exact=True)).to_be_visible()
-    await page.get_by_role("link", name="Deliveries", exact=True).click()
-    await expect(page.get_by_text("Nothing waits")).to_be_visible()
+    await expect(page.get_by_text("In sync", exact=True)).to_be_visible()
+    await page.get_by_role("link", name="Teams", exact=True).first.click()
+    await expect(page.get_by_role("heading", name="Not in sync with the libraries")).to_have_count(0)
     world.mnemosyne.mode = "page"
-    await page.get_by_role("button", name="Reconcile now").click()
+    await page.get_by_role("button", name="Sync now").click()
     row = page.get_by_role("row", name="Kottos")
     await expect(row).to_contain_text("Mnemosyne failed with a web page (status 500)")
     world.mnemosyne.mode = "well"
@@ -98,27 +98,27 @@ async def test_drift_is_a_sentence_and_ends_with_a_reconciliation(show: Show, wo
     await world.workspace(instance)
     await world.until_quiet()
     world.mnemosyne.teams[instance].workspace_ids.append("elsewhere")
-    page = await show(f"/instances/{instance}")
+    page = await show(f"/teams/{instance}")
     await page.get_by_role("button", name="Ask now").click()
     row = page.get_by_role("row", name="elsewhere")
     await expect(row).to_contain_text("no")
     await expect(row).to_contain_text("yes")
-    await page.get_by_role("link", name="All deliveries").click()
-    await page.get_by_role("button", name="Reconcile now").click()
+    await page.get_by_role("link", name="Teams", exact=True).first.click()
+    await page.get_by_role("button", name="Sync now").click()
     await page.go_back()
-    await expect(page.get_by_text("exactly what is attached")).to_be_visible()
+    await expect(page.get_by_text("reads exactly the libraries")).to_be_visible()
 
 
 async def test_an_instance_is_deleted_only_by_typing_its_name(show: Show, world: World) -> None:
     instance = await world.provisioned("Kottos")
-    page = await show(f"/instances/{instance}")
+    page = await show(f"/teams/{instance}")
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Delete").click()
-    act = page.get_by_role("dialog").get_by_role("button", name="Delete instance")
+    act = page.get_by_role("dialog").get_by_role("button", name="Delete team")
     await expect(act).to_be_disabled()
     await page.get_by_role("dialog").get_by_role("textbox").fill("Kottos")
     await act.click()
-    await expect(page.get_by_text("No instance is registered")).to_be_visible()
+    await expect(page.get_by_text("No teams yet")).to_be_visible()
     await world.until_quiet()
     assert not world.mnemosyne.teams[instance].active
 
@@ -168,7 +168,7 @@ async def test_settings_are_checked_and_kept(show: Show, world: World) -> None:
     assert (await world.http.get(f"{API}/settings")).json()["health_interval"] == 30
 
 
-PAGES = "/instances /instances/{instance} /workspaces/{workspace}/settings /health /deliveries /settings"
+PAGES = "/teams /teams/{instance} /workspaces/{workspace}/settings /health /settings"
 OVERFLOW = "(main => main.scrollWidth - main.clientWidth)(document.querySelector('main'))"
 
 COVERED = """() => [...document.querySelectorAll("main header :is(h1, h2)")].flatMap(title => {

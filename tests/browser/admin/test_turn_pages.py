@@ -83,6 +83,26 @@ async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: S
     await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
 
 
+async def test_the_worst_of_the_day_are_on_one_page(show: Show, stage: Stage) -> None:
+    slow = await stage.turn(message="/sleep 1.1\n/say late")
+    failed = await stage.turn("broken", message="hello")
+    page = await show("/turns/day")
+    await expect(page.get_by_role("table", name="Slowest").get_by_role("row", name=f"{slow.team}/plain")).to_have_count(
+        1
+    )
+    await expect(page.get_by_role("table", name="Failing").get_by_role("row", name=failed.team)).to_have_count(1)
+    assert await violations(page) == []
+    await page.get_by_role("table", name="Failing").get_by_role("link", name=f"{failed.team}/broken").click()
+    await expect(page.get_by_role("row", name=f"{failed.team}/broken")).to_have_count(1)
+    await page.goto(page.url.partition("?")[0] + "?least_seconds=1")
+    await expect(page.get_by_role("row", name=f"{slow.team}/plain")).to_have_count(1)
+    await expect(page.get_by_role("row", name=f"{failed.team}/broken")).to_have_count(0)
+    box = page.get_by_role("searchbox", name="Caller, or a turn's id")
+    await box.fill(slow.turn_id)
+    await box.press("Enter")
+    await expect(page.get_by_role("treegrid", name="Timeline")).to_be_visible()
+
+
 async def test_turns_while_the_list_was_not_connected_are_in_it_afterwards(show: Show, stage: Stage) -> None:
     page, lost = await show("/settings"), asyncio.Event()
 

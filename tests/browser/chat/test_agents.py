@@ -123,32 +123,35 @@ async def test_the_chat_has_no_barriers_and_fits_its_window(
 
 
 async def test_drawers_take_the_focus_and_escape_gives_it_back(show: Show) -> None:
-    page = await show(width=360)
-    await expect(page.get_by_role("link", name="New conversation")).to_have_count(0)  # it is in the closed drawer
-    for button, first in (("Navigation", "Pallas"), ("Conversations", "Workspace settings")):
+    page = await show(width=768)
+    await expect(page.get_by_role("link", name="New conversation")).to_be_visible()  # there is room for the list
+    for width, button, first in ((768, "Navigation", "Pallas"), (360, "Conversations", "Workspace settings")):
+        await page.set_viewport_size({"width": width, "height": 800})
         await page.get_by_role("button", name=button, exact=True).press("Enter")
         await expect(page.get_by_role("link", name=first, exact=True).last).to_be_focused()
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("button", name=button, exact=True)).to_be_focused()
-    await page.get_by_role("button", name="Navigation").press("Enter")
+    await expect(page.get_by_role("link", name="New conversation")).to_have_count(0)  # it is in the closed drawer
+    await page.get_by_role("button", name="Conversations", exact=True).press("Enter")
+    await page.get_by_role("region", name="Conversations").get_by_text("Platform").press("Enter")
     await page.get_by_role("link", name="Health").press("Enter")
     await expect(page.get_by_role("main")).to_be_focused()
 
 
 async def test_what_could_not_be_loaded_says_so_and_can_be_tried_again(show: Show, lab: Lab) -> None:
     page = await show("/health", allowed=("500",))
-    broken = re.compile(r"/(workspaces|agents)$")
+    broken = re.compile(r"/api/.*/(workspaces|agents)$")
 
     async def fail(route: Route) -> None:
         await route.fulfill(status=500, json={"error": "the database is away", "code": "internal"})
 
-    for path, shown in (("/", page.locator(".workspace-card")), ("/workspaces/ws", page.locator(".combobox-button"))):
+    for path, place in (("/workspaces", ".workspace-card"), ("/workspaces/ws", ".combobox-button")):
         await page.route(broken, fail)
         await page.goto(f"{lab.base}{path}")
         await expect(page.get_by_role("alert")).to_contain_text("The database is away")
         await page.unroute(broken, fail)
         await page.get_by_role("button", name="Try again").click()
-        await expect(shown).to_be_visible()
+        await expect(page.locator(place)).to_be_visible()
 
 
 pytestmark = pytest.mark.timeout(60)

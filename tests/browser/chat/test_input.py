@@ -149,7 +149,7 @@ async def test_images_are_shown_before_and_after_they_are_sent(show: Show, harpe
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_text(
         [
-            "b.pdf is not a PNG, JPEG, GIF or WebP image.",
+            "b.pdf cannot be sent: agents take images and text files.",
             "c.png has 6.0 MB; an image may have 5.2 MB.",
             "d.png cannot be read as an image.",
         ]
@@ -168,10 +168,22 @@ async def test_images_of_a_draft_stay_with_it(show: Show) -> None:
     page = await show()
     await page.locator("input[type=file]").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PNG})
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+    await page.get_by_text("Platform").first.click()
     await page.get_by_role("link", name="Health").click()
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
     await page.go_back()
     await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("img", name="a.png")).to_be_visible()
+
+
+async def test_text_files_go_into_the_message(show: Show, harper: Agent) -> None:
+    page = await show()
+    table = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"one,two\n1,2\n"}
+    await page.locator("input[type=file]").set_input_files(table)
+    await expect(page.get_by_role("list", name="Text files of this message")).to_contain_text("a.csv")
+    await say(page, "Sum it")
+    assert (await harper.next()).message == "Sum it\n\na.csv:\n```csv\none,two\n1,2\n```"
 
 
 async def test_images_of_an_answer_are_shown(show: Show, harper: Agent) -> None:

@@ -110,7 +110,7 @@ async def test_in_the_names_descriptions_and_icons_of_agents(show: Show, lab: La
     await seen.page.get_by_role("button", name="Agent: ").click()
     await expect(seen.page.locator("[role=option]")).to_have_count(len(agents))
     await seen.assert_harmless()
-    for path in (f"/instances/{team}", "/instances", "/workspaces/zoo/settings", "/health", "/"):
+    for path in (f"/teams/{team}", "/teams", "/workspaces/zoo/settings", "/health", "/workspaces"):
         await seen.page.goto(f"{lab.base}{path}")
         await expect(seen.page.get_by_role("heading", level=1)).to_be_visible()
         await expect(seen.page.get_by_role("status", name="Loading")).to_have_count(0)
@@ -144,7 +144,7 @@ async def test_in_answers_and_titles_of_conversations(show: Show, lab: Lab) -> N
     ]  # fmt: skip
     await store(lab, ChatMessage, rows)
     seen = await watched(show, lab, "/workspaces/ws")
-    links = seen.page.locator(".conversations li")
+    links = seen.page.locator(".conversation-scroll li")
     for number in range(PAGE, len(conversations), PAGE):
         await expect(links).to_have_count(number)
         await links.last.scroll_into_view_if_needed()
@@ -152,7 +152,7 @@ async def test_in_answers_and_titles_of_conversations(show: Show, lab: Lab) -> N
     await seen.assert_harmless()
     for conversation in told:
         await seen.page.locator(f"a[href$='{conversation}']").click()
-        await expect(seen.page.locator(".conversations [aria-current=page]")).to_have_count(1)
+        await expect(seen.page.locator(".conversation-scroll [aria-current=page]")).to_have_count(1)
         count = sum(row["conversation_id"] == conversation for row in rows)
         await expect(seen.page.locator("article")).to_have_count(count)
         await seen.assert_harmless()

@@ -89,10 +89,10 @@ async def test_changes_that_come_faster_than_answers_do_not_put_off_a_page(show:
             await go.wait()
             await route.continue_()
 
-    page = await show("/workspaces/ws")
+    page = await show("/health")
     await page.context.route("**/api/v1/pallas", slow)
     async with page.expect_request("**/api/v1/pallas"):
-        await page.get_by_role("link", name="Pallas instances").click()
+        await page.get_by_role("link", name="Teams").click()
     async with page.expect_request("**/api/v1/workspaces"):
         for kind in ("health", "instance", "workspace"):
             await lab.service.parts.hub.tell(ALL, kind, {"id": "ws"})

@@ -1,7 +1,9 @@
 """The offline model's directives."""
 
 import pytest
+from pydantic_ai.tools import ToolDefinition
 
+from agent_worker.llm.guide import readable
 from agent_worker.llm.offline import Fail, Report, Say, Sleep, Step, UseTool, plan
 
 
@@ -43,3 +45,49 @@ def test_a_malformed_directive_is_answered_with_its_usage(line: str) -> None:
     (step,) = plan(line)
     assert isinstance(step.actions[0], Say)
     assert "takes" in step.actions[0].text
+
+
+TOOLS = [
+    ToolDefinition(name=name, description=f"About {name}.\nMore.")
+    for name in ("research__research", "toolbox__add", "toolbox__long_task", "toolbox__look_up", "library__search")
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "tool", "arguments"),
+    [
+        ("Ask the research agent what a turn is", "research__research", {"message": "what a turn is"}),
+        ("what is 19 + 23?", "toolbox__add", {"a": 19.0, "b": 23.0}),
+        ("Run a task that takes 500 seconds", "toolbox__long_task", {"seconds": 60.0, "steps": 60}),
+        ("Search the library for workspaces.", "library__search", {"query": "workspaces", "limit": 3}),
+        ("What does slot mean?", "toolbox__look_up", {"term": "slot"}),
+    ],
+)
+def test_plain_words_call_the_tool_that_they_are_about(message: str, tool: str, arguments: dict[str, object]) -> None:
+    first, last = plan(message, TOOLS)
+    assert first.tools == [UseTool(tool, arguments)]
+    assert last.readable
+    assert plan(message, [each for each in TOOLS if each.name != tool])[0].tools != first.tools
+
+
+def test_anything_else_is_answered_with_what_the_agent_can_do() -> None:
+    (step,) = plan("What can you do?", TOOLS)
+    assert isinstance(step.actions[0], Say)
+    said = step.actions[0].text
+    assert "- `research`: About research__research." in said
+    assert "- `toolbox/add`: About toolbox__add." in said
+    assert "- Ask research what a turn is" in said
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ('{"results": [{"title": "Turns", "text": "A\\nturn"}]}', "**Turns**\n\n> A turn"),
+        ('{"results": []}', "The library has nothing about that."),
+        ('{"results": 1}', '{"results": 1}'),
+        ("42", "42"),
+        ("not JSON", "not JSON"),
+    ],
+)
+def test_passages_are_quoted(result: str, shown: str) -> None:
+    assert readable(result) == shown

@@ -18,6 +18,9 @@ HEALTH = "io.pallas/health"
 FOREIGN = "io.pallas/foreign"
 """Marks an entry that this registry has from the registry of another cell. It never gets this platform's bearer."""
 
+CHAT = "io.pallas/chat"
+"""For people who talk to the agent: whether to begin with it, and messages to try."""
+
 STALE = {"status": "degraded", "message": "check is stale"}
 """What is said of an agent that was well when it was last heard of."""
 
@@ -63,6 +66,8 @@ def describe(
     }
     if health is not None:
         meta[HEALTH] = _health(health, stale)
+    if definition.entry or definition.starters:
+        meta[CHAT] = {"entry": definition.entry, "starters": list(definition.starters)}
     return {"server": _server(definition, url, public_url), "_meta": meta}
 
 

@@ -70,7 +70,7 @@ class Capabilities(Shape):
 class DiscoveredAgent(Shape):
     """An agent in a registry. `icon` is a path of this service, which fetches the icon itself.
 
-    `foreign`: the registry has it from another registry.
+    `foreign`: the registry has it from another registry. `entry`: people begin with it; `starters`: messages to try.
     """
 
     server_id: str
@@ -83,6 +83,8 @@ class DiscoveredAgent(Shape):
     capabilities: Capabilities = Capabilities()
     health: HealthView | None = None
     foreign: bool = False
+    entry: bool = False
+    starters: tuple[str, ...] = ()
 
 
 class UnusableEntry(Shape):
@@ -177,8 +179,46 @@ class Attached(Shape):
     instances: tuple[AttachedInstance, ...]
 
 
+class LibraryView(Shape):
+    """A library, with the number of its documents."""
+
+    library: str
+    name: str
+    documents: int
+
+
+class TeamLibraries(Shape):
+    """The libraries that a team reads. `error`: why that is not known."""
+
+    instance_id: str
+    name: str
+    libraries: tuple[LibraryView, ...] = ()
+    error: str | None = None
+
+
+class WorkspaceLibraries(Shape):
+    """What the teams of a workspace read."""
+
+    teams: tuple[TeamLibraries, ...]
+
+
+class Passage(Shape):
+    """A passage of a document that was searched for."""
+
+    title: str
+    library: str
+    text: str
+
+
+class Passages(Shape):
+    """What a team finds in its libraries."""
+
+    team: str
+    passages: tuple[Passage, ...]
+
+
 class AgentView(Shape):
-    """An agent that can be picked. `label` is `TeamName › AgentTitle`."""
+    """An agent that can be picked. `label` is `TeamName › AgentTitle`; `entry`, `starters` as of `DiscoveredAgent`."""
 
     instance_id: str
     server_id: str
@@ -189,6 +229,8 @@ class AgentView(Shape):
     icon: str | None
     health: HealthView
     capabilities: Capabilities
+    entry: bool
+    starters: tuple[str, ...]
 
 
 class EmptyPicker(Shape):
@@ -223,13 +265,14 @@ class AgentStatuses(Shape):
 
 
 class ConversationView(Shape):
-    """A conversation. `answering`: an agent is being called."""
+    """A conversation. `answering`: an agent is being called. Branches of one conversation have the same `root_id`."""
 
     id: str
     workspace_id: str
     title: str
     created_at: datetime
     updated_at: datetime
+    root_id: str | None = None
     answering: bool = False
 
 
@@ -238,6 +281,22 @@ class ConversationPage(Shape):
 
     conversations: tuple[ConversationView, ...]
     next: str | None = None
+
+
+class FoundConversation(Shape):
+    """A conversation that was searched for, with a part of the latest message that has the text, if one has it."""
+
+    id: str
+    workspace_id: str
+    title: str
+    updated_at: datetime
+    excerpt: str | None
+
+
+class FoundConversations(Shape):
+    """Conversations that were searched for, the latest first."""
+
+    conversations: tuple[FoundConversation, ...]
 
 
 class ImageView(Shape):
@@ -290,17 +349,31 @@ class MessageView(Shape):
     attempt: int = 0
 
 
+class BranchView(Shape):
+    """A branch: another conversation than `branch_of` from the message `branch_seq` on. The first one has neither."""
+
+    id: str
+    branch_of: str | None
+    branch_seq: int | None
+    updated_at: datetime
+
+
 class MessagePage(Shape):
-    """Messages of a conversation, the oldest first. `before` asks for the page of older ones; None: there is none."""
+    """Messages of a conversation, the oldest first. `before` asks for the page of older ones; None: there is none.
+
+    `branches` has this conversation and its other branches, the oldest first; it is empty if there are none.
+    """
 
     conversation: ConversationView
     messages: tuple[MessageView, ...]
     before: int | None = None
+    branches: tuple[BranchView, ...] = ()
 
 
 class Sent(Shape):
     """A message was accepted. `reply_id` is the agent's reply, which `events` will bring."""
 
+    conversation_id: str
     message_id: str
     reply_id: str
     events: str
@@ -345,7 +418,11 @@ class SettingsView(Shape):
 
 
 class TurnLine(Shape):
-    """One turn in the list. Durations are milliseconds; None while it runs or where the log does not say."""
+    """One turn in the list. Durations are milliseconds; None while it runs or where the log does not say.
+
+    `asked` is the beginning of the message, and `conversation` the title, if a conversation here has its answer.
+    `error` is why it failed, in words.
+    """
 
     id: str
     team: str
@@ -361,6 +438,45 @@ class TurnLine(Shape):
     attempts: int = 0
     worker: str | None = None
     replay_of: str | None = None
+    asked: str | None = None
+    error: str | None = None
+    conversation: str | None = None
+    conversation_id: str | None = None
+    workspace_id: str | None = None
+
+
+class DearTurn(Shape):
+    """What a turn has spent on models. `cost_nanos` is billionths of `currency`."""
+
+    turn: TurnLine
+    cost_nanos: int
+    currency: str
+
+
+class FailingAgent(Shape):
+    """How often turns of an agent have failed with one code, and the latest of them."""
+
+    team: str
+    agent: str
+    code: str
+    error: str | None
+    turns: int
+    latest: str
+
+
+class TurnDay(Shape):
+    """The turns that ended since a time, a day ago or as far as the log was read; the worst of them first.
+
+    `shortened`: there are more in the day than were read.
+    """
+
+    since: datetime
+    shortened: bool
+    turns: int
+    failed: int
+    slowest: tuple[TurnLine, ...]
+    dearest: tuple[DearTurn, ...]
+    failing: tuple[FailingAgent, ...]
 
 
 class TurnPage(Shape):

@@ -140,6 +140,8 @@ class AgentConnection(Base):
     vision: Mapped[bool] = mapped_column(server_default=text("false"))
     context_window: Mapped[int | None]
     max_output_tokens: Mapped[int | None]
+    entry: Mapped[bool] = mapped_column(server_default=text("false"))
+    starters: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
 
 
 class MnemosyneTeam(Base):
@@ -182,7 +184,11 @@ class RelayPosition(PositionRow, Base):
 
 
 class Conversation(Base):
-    """A conversation. The history of its turns is kept here and nowhere else (interface contract, section 2)."""
+    """A conversation. The history of its turns is kept here and nowhere else (interface contract, section 2).
+
+    A branch is a conversation that begins with a copy of the messages of another one, `branch_of`, before the message
+    `branch_seq`. All branches have the first conversation as their `root_id`, and so has that one itself.
+    """
 
     __tablename__ = "conversations"
     id: Mapped[str] = mapped_column(Uuid(as_uuid=False), primary_key=True)
@@ -190,6 +196,11 @@ class Conversation(Base):
     title: Mapped[str] = mapped_column(server_default=text("''"))
     created_at: Mapped[datetime] = _created()
     updated_at: Mapped[datetime] = _created()
+    root_id: Mapped[str | None] = mapped_column(
+        Uuid(as_uuid=False), ForeignKey("conversations.id", ondelete="CASCADE"), index=True
+    )
+    branch_of: Mapped[str | None] = mapped_column(Uuid(as_uuid=False))
+    branch_seq: Mapped[int | None]
 
 
 class ChatMessage(Base):

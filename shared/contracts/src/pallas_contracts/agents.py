@@ -165,7 +165,8 @@ class AgentDefinition(Message):
     `allow` every caller whom the gateway serves may use it. `announces`: changes of its resources are announced
     (`resource.changed`), so callers may subscribe to them. `facts` are published for people and programs (of a data
     agent: its resources, constraints and heartbeat interval). `unusable` is why the agent cannot be called: readers set
-    it when they cannot read the entry in the bucket, and workers when a definition breaks a bound.
+    it when they cannot read the entry in the bucket, and workers when a definition breaks a bound. An `entry` is the
+    agent to begin with, and `starters` are messages to try it with.
     """
 
     team: Token
@@ -191,6 +192,8 @@ class AgentDefinition(Message):
     retry: Literal["unsafe", "safe"] = "unsafe"
     allow: Allow | None = None
     facts: BoundedObject | None = None
+    entry: bool = False
+    starters: tuple[Line, ...] = Field(default=(), max_length=FEW)
     unusable: Line | None = None
     revision: Line = ""
     updated_at: Moment

@@ -141,6 +141,8 @@ def define(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
         limits=agent.limits,
         retry=agent.retry,
         allow=agent.allow,
+        entry=folder.is_entry(agent),
+        starters=agent.starters,
         updated_at=utc_now(),
     )
 

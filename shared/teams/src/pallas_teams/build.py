@@ -90,6 +90,8 @@ def _agent(
         member=section.agent,
         wanted_model=section.model,
         allow=_allow(section.allow),
+        default=section.default,
+        starters=section.starters,
     )
 
 

@@ -146,6 +146,8 @@ class AgentConfig:
     member: str | None = None
     wanted_model: str | None = None
     allow: Allow | None = None
+    default: bool = False
+    starters: tuple[str, ...] = ()
 
     def may_repeat(self, server: str, tool: str) -> bool | None:
         """Whether a tool of a downstream server may be called again after a worker was lost.
@@ -178,6 +180,12 @@ class TeamFolder:
     providers: Mapping[str, ProviderConfig]
     left_out: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
+
+    def is_entry(self, agent: AgentConfig) -> bool:
+        """Whether people begin with this agent: it is the `default`, or there is none and nobody calls it."""
+        if any(other.default for other in self.agents.values()):
+            return agent.default
+        return all(agent.name not in other.depends_on for other in self.agents.values())
 
     def dependencies(self, agent: AgentConfig) -> tuple[Dependency, ...]:
         """The downstream servers of the agent, in its order, without those of its sub-agents."""

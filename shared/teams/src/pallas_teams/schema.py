@@ -215,6 +215,10 @@ class AgentSection(Section):
     """Display name. Default: the agent's name."""
     description: Text = ""
     """One line for people and for agents that may call this one."""
+    default: bool = False
+    """People begin with this agent: the console picks it first. Default: agents that no other one calls."""
+    starters: tuple[Line, ...] = Field(default=(), max_length=FEW)
+    """Messages to try the agent with. The console offers the first three."""
     version: Version | None = None
     """Version of this agent. Default: the team's."""
     icon: Url | None = None

@@ -120,11 +120,12 @@ async def test_drift_is_told_in_a_sentence(world: World) -> None:
     workspace = await world.told(instance)
     world.mnemosyne.teams[instance].workspace_ids = ["ws_other"]
     checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
-    assert checked["drift"] == f"Mnemosyne has not been told yet of {workspace}. Mnemosyne still has ws_other."
+    untold = f"The libraries have not been told yet of {workspace}."
+    assert checked["drift"] == f"{untold} The libraries still have ws_other."
     assert checked["believed"]["workspace_ids"] == ["ws_other"]
     world.mnemosyne.teams.clear()
     checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
-    assert checked["drift"] == "Mnemosyne does not know this team."
+    assert checked["drift"] == "The libraries do not know this team."
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ async def test_a_name_that_mnemosyne_does_not_take_is_told(world: World) -> None
     instance = await world.provisioned("Kottos")
     await world.http.patch(f"{API}/pallas/{instance}", json={"name": "Briareos"})
     await world.until_quiet()
-    assert (await world.instance(instance))["drift"] == "Mnemosyne has this team as 'Kottos'."
+    assert (await world.instance(instance))["drift"] == "The libraries have this team as 'Kottos'."
 
 
 async def test_agents_of_instances_with_one_name_are_told_apart(world: World) -> None:

@@ -226,7 +226,7 @@ async def test_a_delivery_says_since_when_and_why_mnemosyne_does_not_have_it(wor
     [waiting] = await world.deliveries()
     assert (waiting["instance_id"], waiting["instance_name"]) == (instance, "Kottos")
     assert (waiting["error"], waiting["correlation"]) == ("Mnemosyne failed with a web page (status 500)", "d-1")
-    assert waiting["difference"] == f"Mnemosyne still has {gone}."
+    assert waiting["difference"] == f"The libraries still have {gone}."
     since = datetime.fromisoformat(waiting["since"])
     assert before <= since < datetime.fromisoformat(waiting["next_try_at"])
     assert await world.deliveries(instance_id="another") == []

@@ -23,7 +23,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.tools import ToolDefinition
 
+from agent_worker.llm.guide import guide, readable
 from pallas_contracts.agents import JsonObject
 
 _LINE = re.compile(r"^/(tool|sleep|say|history|images|fail|parallel)(?:[ \t]+(.*))?$")
@@ -70,21 +72,25 @@ type Action = Say | Sleep | Report | Fail
 
 @dataclass(slots=True)
 class Step:
-    """The actions of one response, in order, and the tools that it then calls in parallel."""
+    """The actions of one response, in order, and the tools that it then calls in parallel.
+
+    It begins with the results of the step before; `readable`: as a person reads them.
+    """
 
     actions: list[Action] = field(default_factory=list[Action])
     tools: list[UseTool] = field(default_factory=list[UseTool])
+    readable: bool = False
 
 
-def plan(message: str) -> list[Step]:
+def plan(message: str, tools: Sequence[ToolDefinition] = ()) -> list[Step]:
     """Return the steps of a message; the last one calls no tools. Lines without a directive are ignored.
 
-    A message without any directive is answered with an echo of its first line.
+    A message without any directive is taken in plain words (`guide`) where the agent has tools, and else answered with
+    an echo of its first line.
     """
     lines = [found for line in message.splitlines() if (found := _LINE.match(line.strip()))]
     if not lines:
-        first = next((line.strip() for line in message.splitlines() if line.strip()), "")
-        return [Step([Say(f"Echo: {first}")])]
+        return _plan_of_words(message, tools)
     steps = [Step()]
     parallel = False
     for line in lines:
@@ -103,6 +109,16 @@ def plan(message: str) -> list[Step]:
     if steps[-1].tools:
         steps.append(Step())
     return steps
+
+
+def _plan_of_words(message: str, tools: Sequence[ToolDefinition]) -> list[Step]:
+    if not tools:
+        first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+        return [Step([Say(f"Echo: {first}")])]
+    guided = guide(message, tools)
+    if guided.tool is None:
+        return [Step([Say(guided.text)])]
+    return [Step([Say(guided.text)], [UseTool(guided.tool, guided.arguments or {})]), Step(readable=True)]
 
 
 def _read(word: str, rest: str) -> Action | UseTool:
@@ -155,9 +171,9 @@ class _Offline:
         """Execute the next step of the plan: respond with its text and its tool calls."""
         self._check_window(messages)
         talk = _Talk.read(messages)
-        steps = plan(talk.message)
+        steps = plan(talk.message, info.function_tools)
         step = steps[min(talk.answered, len(steps) - 1)]
-        answer = list(talk.results)
+        answer = [readable(each) for each in talk.results] if step.readable else list(talk.results)
         for action in step.actions:
             match action:
                 case Say(text):

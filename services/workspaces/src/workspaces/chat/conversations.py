@@ -1,16 +1,18 @@
 """Conversations: list, create, rename, delete."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import exists, select, tuple_
+from sqlalchemy import delete, exists, or_, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import aliased
 
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_postgres.engine import reading, writing
-from workspaces.answers import ConversationPage, ConversationView
+from workspaces.answers import ConversationPage, ConversationView, FoundConversation, FoundConversations
 from workspaces.chat.locking import (
     conversation_told,
     is_answering,
@@ -23,6 +25,15 @@ from workspaces.tables import ChatMessage, Conversation, Workspace
 
 LONGEST_TITLE = 200
 LONGEST_MADE_TITLE = 80
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_MARKDOWN = re.compile(r"^\s*(?:#{1,6}\s+|>\s*|[-*+]\s+|\d+[.)]\s+|```.*|[-=*_]{3,}\s*$)+|\*\*|__|~~|`")
+_AROUND = 60
+"""Characters that are shown before and behind what was found."""
+
+
+_OTHER = aliased(Conversation)
+_LATEST = ~exists().where(_OTHER.root_id == Conversation.root_id, _OTHER.updated_at > Conversation.updated_at)
+"""No other branch of a conversation has changed later."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,14 @@ class Conversations:
     engine: AsyncEngine
 
     async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
-        """A page of a workspace's conversations, the latest first.
+        """A page of a workspace's conversations, the latest first; of branches that which has changed last.
 
         Raises:
             Rejected: `before` is no `next` of a page.
         """
         running = exists().where(ChatMessage.conversation_id == Conversation.id, ChatMessage.status.in_(RUNNING))
         latest = tuple_(Conversation.updated_at, Conversation.id)
-        wanted = select(Conversation, running).where(Conversation.workspace_id == workspace_id)
+        wanted = select(Conversation, running).where(Conversation.workspace_id == workspace_id, _LATEST)
         if before is not None:
             wanted = wanted.where(latest < _cursor_of(before))
         wanted = wanted.order_by(Conversation.updated_at.desc(), Conversation.id.desc()).limit(limit + 1)
@@ -50,6 +61,32 @@ class Conversations:
         views = [conversation_view(row, answering=answering) for row, answering in rows[:limit]]
         more = len(rows) > limit
         return ConversationPage(conversations=tuple(views), next=_cursor(views[-1]) if more else None)
+
+    async def search(self, words: str, workspace_id: str | None, limit: int) -> FoundConversations:
+        """The latest conversations whose title or messages have this text, in upper or lower case."""
+        message = ChatMessage.conversation_id == Conversation.id, ChatMessage.content.icontains(words, autoescape=True)
+        hit = select(ChatMessage.content).where(*message).order_by(ChatMessage.seq.desc()).limit(1).lateral()
+        titled = Conversation.title.icontains(words, autoescape=True)
+        wanted = (
+            select(Conversation, hit.c.content)
+            .outerjoin(hit, true())
+            .where(_LATEST, or_(titled, hit.c.content.is_not(None)))
+        )
+        if workspace_id is not None:
+            wanted = wanted.where(Conversation.workspace_id == workspace_id)
+        async with reading(self.engine) as session:
+            rows = await session.execute(wanted.order_by(Conversation.updated_at.desc()).limit(limit))
+            found = [
+                FoundConversation(
+                    id=one.id,
+                    workspace_id=one.workspace_id,
+                    title=one.title,
+                    updated_at=one.updated_at,
+                    excerpt=_excerpt(content, words),
+                )
+                for one, content in rows
+            ]
+        return FoundConversations(conversations=tuple(found))
 
     async def create(self, workspace_id: str, title: str, conversation_id: str | None) -> ConversationView:
         """Create a conversation. The id may be chosen; the same id again is the same conversation.
@@ -71,18 +108,20 @@ class Conversations:
             conversation = await lock_conversation(session, conversation_id)
             conversation.title = title
             await session.flush()
+            branches = update(Conversation).where(Conversation.root_id == conversation.root_id)
+            await session.execute(branches.values(title=title))
             answering = await is_answering(session, conversation_id)
             await Hub.tell_all_in(session, (conversation_told(conversation, answering=answering),))
         return conversation_view(conversation, answering=answering)
 
     async def delete(self, conversation_id: str) -> None:
-        """Delete a conversation with its messages. A reply that an agent is called for is cancelled."""
+        """Delete a conversation with its messages and branches. Replies that agents are called for are cancelled."""
         async with writing(self.engine) as session:
             conversation = await lock_conversation(session, conversation_id)
-            await session.delete(conversation)
-            await session.flush()
-            gone = Live(ALL, "conversation_deleted", {"id": conversation_id})
-            await Hub.tell_all_in(session, (gone, Live(WORK, "replies")))
+            its = or_(Conversation.id == conversation_id, Conversation.root_id == conversation.root_id)
+            deleted = (await session.scalars(delete(Conversation).where(its).returning(Conversation.id))).all()
+            gone = (Live(ALL, "conversation_deleted", {"id": one}) for one in deleted)
+            await Hub.tell_all_in(session, (*gone, Live(WORK, "replies")))
 
     async def must_exist(self, conversation_id: str) -> None:
         """Check that there is such a conversation."""
@@ -111,13 +150,22 @@ async def make_conversation(
 
 
 def title_of(text: str) -> str:
-    """The title that a conversation gets from its first message: the beginning of its first line."""
-    line = " ".join(next((line for line in text.splitlines() if line.strip()), "Image").split())
+    """The title that a conversation gets from its first message: the beginning of its first line, without Markdown."""
+    lines = (" ".join(_MARKDOWN.sub("", _LINK.sub(r"\1", line)).split()) for line in text.splitlines())
+    line = next(filter(None, lines), " ".join(text.split()) or "Image")
     if len(line) <= LONGEST_MADE_TITLE:
         return line
     cut = line[:LONGEST_MADE_TITLE]
     whole_words = cut.rpartition(" ")[0]
     return f"{whole_words if len(whole_words) > LONGEST_MADE_TITLE // 2 else cut}…"
+
+
+def _excerpt(content: str | None, words: str) -> str | None:
+    if content is None:
+        return None
+    at = max(0, content.lower().find(words.lower()) - _AROUND)
+    shown = " ".join(content[at : at + len(words) + 2 * _AROUND].split())
+    return f"{'…' if at else ''}{shown}"
 
 
 def _cursor(last: ConversationView) -> str:

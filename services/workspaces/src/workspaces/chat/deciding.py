@@ -129,6 +129,18 @@ class Deciding:
         self.replies.start(claim)
         return sent_as(claim.conversation_id, message_id, reply_id)
 
+    async def check_repetition(self, reply_id: str) -> None:
+        """Check that a reply may be asked for anew without an effect that happens twice.
+
+        Raises:
+            Conflict: it may have one (`needs_confirmation`).
+        """
+        async with reading(self.engine) as session:
+            reply = await session.get(ChatMessage, reply_id)
+        again = reply is not None and reply.turn_id is not None and await self.repeats(reply.turn_id)
+        if again or await self._may_repeat(reply_id, None):
+            raise Conflict(_MAYBE_DONE, code="needs_confirmation")
+
     async def _may_repeat(self, reply_id: str, wanted: Wanted | None) -> bool:
         """Whether a retry may have an effect once more, as the log says, or else the way in which the reply failed."""
         async with reading(self.engine) as session:

@@ -12,7 +12,7 @@ Such statements are built once, since building one takes as long as Postgres doe
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Select, Update, bindparam, exists, func, select, true, update
+from sqlalchemy import CTE, ColumnElement, Select, Update, bindparam, case, exists, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -90,15 +90,15 @@ def changing(*conditions: ColumnElement[bool], **values: Any) -> Update[ChatMess
     return update(ChatMessage).where(*conditions).values(**values, revision=REVISIONS.next_value())
 
 
-def telling(reply: CTE, *, answering: bool, title: Any = None) -> Select[None, None]:
+def telling(reply: CTE, *, answering: bool, title: ColumnElement[str] | None = None) -> Select[None, None]:
     """Note in its conversation that a reply has changed, and tell browsers of both. No row: there is no such reply.
 
-    `reply` has the columns `id`, `conversation_id` and `revision`. A conversation without a title gets `title`. Its
-    `updated_at` grows with each change, since the clock is read behind the lock.
+    `reply` has the columns `id`, `conversation_id` and `revision`. A conversation without a title gets `title`,
+    numbered if there are others of it. Its `updated_at` grows with each change, as the clock is read behind the lock.
     """
     values: dict[str, Any] = {"updated_at": func.clock_timestamp()}
     if title is not None:
-        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), title)
+        values["title"] = func.coalesce(func.nullif(Conversation.title, ""), _numbered(title))
     there = Conversation.id.in_(select(reply.c.conversation_id))
     touched = update(Conversation).where(there).values(**values).returning(Conversation).cte("touched")
     topic = func.concat(quoted(conversation_topic("")), reply.c.conversation_id)
@@ -106,6 +106,14 @@ def telling(reply: CTE, *, answering: bool, title: Any = None) -> Select[None, N
     conversation = conversation_json(touched, answering=answering)
     told = Hub.telling(topic, "message", message), Hub.telling(quoted(ALL), "conversation", conversation)
     return select(*told).select_from(reply.join(touched, true()))
+
+
+def _numbered(title: ColumnElement[str]) -> ColumnElement[str]:
+    """The title, with a number behind it if other conversations of the workspace have it already."""
+    other = aliased(Conversation)
+    same = or_(other.title == title, func.starts_with(other.title, title + quoted(" (")))
+    there = select(func.count()).where(other.workspace_id == Conversation.workspace_id, same).scalar_subquery()
+    return case((there > 0, func.concat(title, quoted(" ("), there + 1, quoted(")"))), else_=title)
 
 
 async def is_answering(session: AsyncSession, conversation_id: str) -> bool:

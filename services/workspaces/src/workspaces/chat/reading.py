@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_postgres.engine import Prepared, fetch, reading
-from workspaces.answers import ImageView, MessagePage, MessageView
+from workspaces.answers import BranchView, ImageView, MessagePage, MessageView
 from workspaces.chat.locking import is_answering, unknown_conversation
 from workspaces.chat.views import conversation_topic, conversation_view, message_view
 from workspaces.live.hub import Live
@@ -44,6 +44,7 @@ class Changed:
 
 _WITHIN = ChatMessage.conversation_id == bindparam("conversation")
 _BEHIND = and_(_WITHIN, ChatMessage.revision > bindparam("after"))
+_BRANCHES = select(Conversation).where(Conversation.root_id == bindparam("root")).order_by(Conversation.created_at)
 _NEWEST = Prepared(select(func.max(ChatMessage.revision)).where(_BEHIND))
 _CHANGED = Prepared(_SHOWN.where(_BEHIND).order_by(ChatMessage.revision).limit(MOST_CHANGED + 1))
 _ONE = Prepared(_SHOWN.where(ChatMessage.id == bindparam("message")))
@@ -71,10 +72,11 @@ class Reading:
                 raise unknown_conversation()
             answering = await is_answering(session, conversation_id)
             rows = (await session.execute(wanted)).all()
+            branches = (await session.scalars(_BRANCHES, {"root": conversation.root_id})).all()
         views = tuple(map(_view, rows[:limit][::-1]))
         older = views[0].seq if len(rows) > limit else None
         view = conversation_view(conversation, answering=answering)
-        return MessagePage(conversation=view, messages=views, before=older)
+        return MessagePage(conversation=view, messages=views, before=older, branches=tuple(map(_branch, branches)))
 
     async def message(self, message_id: str) -> MessageView | None:
         """One message."""
@@ -96,6 +98,10 @@ class Reading:
     async def _newest(self, wanted: dict[str, Any]) -> int | None:
         [(newest,)] = await fetch(self.engine, _NEWEST, wanted)
         return newest
+
+
+def _branch(row: Conversation) -> BranchView:
+    return BranchView.model_validate(row, from_attributes=True)
 
 
 def _view(row: Row[Any]) -> MessageView:

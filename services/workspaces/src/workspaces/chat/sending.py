@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import Prepared, Rows, fetch, writing
 from workspaces.answers import Sent, SettingsView
-from workspaces.chat.choosing import Chosen, Wellness, must_see, the_agent
+from workspaces.chat.branching import begin_branch
+from workspaces.chat.choosing import Chosen, Wanted, Wellness, must_see, the_agent
 from workspaces.chat.conversations import make_conversation
 from workspaces.chat.history import Entry, Limits, plan_history
 from workspaces.chat.model import Claim, NewMessage
@@ -71,10 +72,28 @@ class Sending:
         async with writing(self.engine) as session:
             await make_conversation(session, workspace_id, conversation_id)
 
-            async def inside(prepared: Prepared, values: Mapping[str, Any]) -> Rows:
-                return (await session.execute(prepared.statement, values)).all()
+            return await self._store(partial(_within, session), conversation_id, message)
 
-            return await self._store(inside, conversation_id, message)
+    async def branch(self, message_id: str, new_id: str, text: str | None, wanted: Wanted) -> Sent:
+        """Ask again from a message of a person on, or from that which a reply answers, in a branch of the conversation.
+
+        The branch has the id of the new message, and begins with all that comes before the old one. With `text` that is
+        asked, else the same as before; images are sent again.
+
+        Raises:
+            NotFound: there is no such message.
+            Denied, Rejected, Unavailable, Conflict: as `send`.
+        """
+        with self.hub.telling_first(conversation_topic(new_id)):
+            async with writing(self.engine) as session:
+                asked = await begin_branch(session, message_id, new_id)
+                message = NewMessage(new_id, asked.text if text is None else text, asked.pictures, wanted)
+                stored = await self._store(partial(_within, session), new_id, message)
+            if stored is not None:
+                claim, changed = stored
+                self.replies.start(claim)
+                self.hub.tell_here(changed.told())
+        return sent_as(new_id, new_id, message.reply_id)
 
     async def _store(self, run: Fetch, conversation_id: str, message: NewMessage) -> tuple[Claim, Changed] | None:
         """The claim on the reply, and what browsers are told. None: the message is stored already."""
@@ -98,6 +117,10 @@ class Sending:
         return chosen
 
 
+async def _within(session: AsyncSession, prepared: Prepared, values: Mapping[str, Any]) -> Rows:
+    return (await session.execute(prepared.statement, values)).all()
+
+
 def _claim(
     conversation_id: str, message: NewMessage, chosen: Chosen, entries: Sequence[Entry], limits: Limits
 ) -> Claim:
@@ -112,7 +135,12 @@ def _claim(
 
 def sent_as(conversation_id: str, message_id: str, reply_id: str) -> Sent:
     """The answer to a message that was accepted."""
-    return Sent(message_id=message_id, reply_id=reply_id, events=f"/api/v1/conversations/{conversation_id}/events")
+    return Sent(
+        conversation_id=conversation_id,
+        message_id=message_id,
+        reply_id=reply_id,
+        events=f"/api/v1/conversations/{conversation_id}/events",
+    )
 
 
 def answering() -> Conflict:

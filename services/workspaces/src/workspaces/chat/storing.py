@@ -100,7 +100,7 @@ _REPLY = (
     .returning(*ChatMessage.__table__.c)
     .cte("reply")
 )
-_STORED = telling(_REPLY, answering=True, title=bindparam("title")).add_columns(
+_STORED = telling(_REPLY, answering=True, title=bindparam("title", type_=Conversation.title.type)).add_columns(
     *_REPLY.c,
     LINES.label("lines"),
     *(select(column).scalar_subquery().label(f"asked_{column.key}") for column in _ASKED.c),

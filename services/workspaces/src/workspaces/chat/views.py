@@ -30,7 +30,7 @@ def conversation_view(row: Conversation, *, answering: bool) -> ConversationView
 
 def conversation_json(row: CTE, *, answering: bool) -> ColumnElement[Any]:
     """The JSON of `conversation_view`, as Postgres makes it."""
-    shown: dict[str, Any] = {name: row.c[name] for name in ("id", "workspace_id", "title")}
+    shown: dict[str, Any] = {name: row.c[name] for name in ("id", "workspace_id", "title", "root_id")}
     shown |= {name: func.to_char(func.timezone(_UTC, row.c[name]), _MOMENT) for name in ("created_at", "updated_at")}
     return json_object(**shown, answering=true() if answering else false())
 

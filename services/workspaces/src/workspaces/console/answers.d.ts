@@ -22,6 +22,8 @@ export interface AgentView {
   icon: string | null;
   health: HealthView;
   capabilities: Capabilities;
+  entry: boolean;
+  starters: string[];
 }
 
 export interface Attached {
@@ -63,6 +65,13 @@ export interface Believed {
   error: string | null;
 }
 
+export interface BranchView {
+  id: string;
+  branch_of: string | null;
+  branch_seq: number | null;
+  updated_at: string;
+}
+
 export interface Capabilities {
   model: string | null;
   vision: boolean;
@@ -87,7 +96,14 @@ export interface ConversationView {
   title: string;
   created_at: string;
   updated_at: string;
+  root_id: string | null;
   answering: boolean;
+}
+
+export interface DearTurn {
+  turn: TurnLine;
+  cost_nanos: number;
+  currency: string;
 }
 
 export interface Deliveries {
@@ -118,6 +134,8 @@ export interface DiscoveredAgent {
   capabilities: Capabilities;
   health: HealthView | null;
   foreign: boolean;
+  entry: boolean;
+  starters: string[];
 }
 
 export interface EmptyPicker {
@@ -125,9 +143,30 @@ export interface EmptyPicker {
   link: string;
 }
 
+export interface FailingAgent {
+  team: string;
+  agent: string;
+  code: string;
+  error: string | null;
+  turns: number;
+  latest: string;
+}
+
 export interface Fault {
   field: string;
   reason: string;
+}
+
+export interface FoundConversation {
+  id: string;
+  workspace_id: string;
+  title: string;
+  updated_at: string;
+  excerpt: string | null;
+}
+
+export interface FoundConversations {
+  conversations: FoundConversation[];
 }
 
 export type Health = "ok" | "degraded" | "error" | "unknown";
@@ -172,6 +211,12 @@ export interface Instances {
 
 export type JwtState = "none" | "ready" | "revealed";
 
+export interface LibraryView {
+  library: string;
+  name: string;
+  documents: number;
+}
+
 export interface LinkView {
   url: string;
   expires_at: string;
@@ -181,6 +226,7 @@ export interface MessagePage {
   conversation: ConversationView;
   messages: MessageView[];
   before: number | null;
+  branches: BranchView[];
 }
 
 export type MessageStatus = "sending" | "asking" | "answered" | "failed" | "cancelled";
@@ -220,6 +266,17 @@ export interface OpenSessions {
   sessions: OpenSession[];
 }
 
+export interface Passage {
+  title: string;
+  library: string;
+  text: string;
+}
+
+export interface Passages {
+  team: string;
+  passages: Passage[];
+}
+
 export interface Picker {
   agents: AgentView[];
   empty: EmptyPicker | null;
@@ -257,6 +314,7 @@ export interface Revealed {
 }
 
 export interface Sent {
+  conversation_id: string;
   message_id: string;
   reply_id: string;
   events: string;
@@ -277,6 +335,13 @@ export interface SettingsView {
   history_bytes: number;
 }
 
+export interface TeamLibraries {
+  instance_id: string;
+  name: string;
+  libraries: LibraryView[];
+  error: string | null;
+}
+
 export type TeamStatus = "pending" | "provisioned" | "failed";
 
 export interface TurnAgent {
@@ -291,6 +356,16 @@ export interface TurnContent {
   answer: unknown;
   text: string;
   expired: boolean;
+}
+
+export interface TurnDay {
+  since: string;
+  shortened: boolean;
+  turns: number;
+  failed: number;
+  slowest: TurnLine[];
+  dearest: DearTurn[];
+  failing: FailingAgent[];
 }
 
 export interface TurnLine {
@@ -308,6 +383,11 @@ export interface TurnLine {
   attempts: number;
   worker: string | null;
   replay_of: string | null;
+  asked: string | null;
+  error: string | null;
+  conversation: string | null;
+  conversation_id: string | null;
+  workspace_id: string | null;
 }
 
 export interface TurnModels {
@@ -350,6 +430,10 @@ export interface TurnView {
 export interface UnusableEntry {
   name: string;
   reason: string;
+}
+
+export interface WorkspaceLibraries {
+  teams: TeamLibraries[];
 }
 
 export interface WorkspaceList {

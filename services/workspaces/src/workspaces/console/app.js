@@ -7,6 +7,7 @@ import { session, workspaces } from "./state.js";
 import { loadWorkspaces } from "./workspaces.js";
 import { Banner, Button, Empty, Skeleton } from "./parts/basic.js";
 import { Confirm } from "./parts/dialog.js";
+import { Search } from "./parts/search.js";
 import { Shell } from "./parts/shell.js";
 import { Toaster } from "./parts/toast.js";
 
@@ -20,15 +21,16 @@ const CHAT = {
 const ROUTES = [
   { path: "/login", view: "login" },
   { path: "/", section: "workspaces", view: "workspaces" },
+  { path: "/workspaces", section: "workspaces", view: "workspaces" },
   { path: "/workspaces/:ws", ...CHAT },
   { path: "/workspaces/:ws/conversations/:c", ...CHAT },
   { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
-  { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
-  { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
+  { path: "/teams", section: "teams", styles: ["admin.css"], view: "instances" },
+  { path: "/teams/:id", section: "teams", styles: ["admin.css"], view: "instance" },
   { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
-  { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
   { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
+  { path: "/turns/day", section: "turns", styles: ["admin.css", "turns.css"], view: "day" },
   { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
   { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];
@@ -42,7 +44,7 @@ function App() {
   if (session.value === undefined)
     return unreachable.value && html`<main class="alone"><${Refused} act=${start} action="Try again">${unreachable.value}<//></main>`;
   if (shown?.path === "/login" || !session.value) return html`<${Page} /><${Toaster} />`;
-  return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Toaster} /><//>`;
+  return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Search} /><${Toaster} /><//>`;
 }
 
 /** @param {{act: () => void, action: string, children?: import("./lib.js").Children}} props */
@@ -68,7 +70,7 @@ function Page() {
   if (error) return html`<div class="page"><${Refused} act=${() => location.reload()} action="Load again">${error}<//></div>`;
   if (!shown)
     return html`<div class="page">
-      <${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+      <${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/workspaces">Workspaces<//>`} /></div>`;
   if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }

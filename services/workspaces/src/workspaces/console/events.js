@@ -1,4 +1,4 @@
-// The tab's one event stream. It is closed while the tab is hidden, and goes on behind the last message it had.
+// The tab's one event stream. It is closed while the tab is hidden and nobody waits, and goes on behind the last message it had.
 import { signal } from "./lib.js";
 import { followStream } from "./stream.js";
 
@@ -8,6 +8,8 @@ export const streamState = signal("closed");
 /** @typedef {(data: any) => void} Listener */
 /** @type {Map<string, Set<Listener>>} */
 const listeners = new Map();
+/** The stream stays open although the tab is hidden, as somebody waits for an answer. */
+export const awake = signal(false);
 let conversation = "";
 let revision = 0;
 let wanted = false;
@@ -61,6 +63,7 @@ export const openStream = (path, kinds) =>
   followStream({ url: () => `/api/v1${path}`, onEvent: (kind, data) => kinds[kind]?.(data) });
 
 document.addEventListener("visibilitychange", () => {
+  if (document.hidden && awake.value) return;
   if (document.hidden) interrupted = true;
   connect();
 });
@@ -69,7 +72,7 @@ for (const change of ["online", "offline"]) addEventListener(change, connect);
 function connect() {
   stop();
   stop = () => {};
-  if (!wanted || document.hidden) return void (streamState.value = "closed");
+  if (!wanted || (document.hidden && !awake.value)) return void (streamState.value = "closed");
   interrupted ||= streamState.value === "open";
   if (streamState.value !== "waiting") streamState.value = "connecting";
   stop = followStream({

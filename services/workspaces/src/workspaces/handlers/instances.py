@@ -90,7 +90,7 @@ async def _insert(
     if (await session.scalar(select(func.count()).select_from(PallasInstance)) or 0) >= MOST_INSTANCES:
         raise Conflict(f"there are {MOST_INSTANCES} instances already: delete one first", code="too_many")
     instance_id = wanted or str(uuid.uuid4())
-    name = given or await _free_name(session, suggested_name(base, listing.namespace), base)
+    name = await _free_name(session, given or suggested_name(base, listing.namespace), base)
     row = insert(PallasInstance).values(
         id=instance_id,
         name=name,
@@ -126,7 +126,7 @@ async def change_instance(
     It stays the same team wherever it is hosted (auth contract, section 4.1), whose name Mnemosyne mirrors.
 
     Raises:
-        Conflict: another instance has this registry.
+        Conflict: another instance has this registry, or this name (`name_taken`).
         Rejected, RegistryUnreachable: as for `register`.
     """
     values: dict[str, Any] = {}
@@ -150,6 +150,10 @@ async def change_instance(
             if other := await session.scalar(select(PallasInstance.id).where(*same)):
                 raise Conflict(f"registry_url: it is registered as {other}", code="registered_already")
             await store_listing(session, instance_id, listing)
+        if name is not None:
+            same = func.lower(PallasInstance.name) == name.lower(), PallasInstance.id != instance_id
+            if other := await session.scalar(select(PallasInstance.registry_url).where(*same)):
+                raise Conflict(f"name: the team at {other} has this name", code="name_taken", field="name")
         await session.execute(update(PallasInstance).where(where).values(**values))
         await Hub.tell_in(session, ALL, "agents", {})
         data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}

@@ -52,16 +52,16 @@ def drift(
     if status != "provisioned" or not believed:
         return None
     if believed.get("active") is None:
-        return "Mnemosyne does not know this team."
+        return "The libraries do not know this team."
     if believed["active"] is False:
-        return "Mnemosyne has this team as deleted."
+        return "The libraries have this team as deleted."
     theirs = set[str](believed.get("workspace_ids") or ())
     parts = [
-        *_named("Mnemosyne has not been told yet of", set(workspace_ids) - theirs),
-        *_named("Mnemosyne still has", theirs - set(workspace_ids)),
+        *_named("The libraries have not been told yet of", set(workspace_ids) - theirs),
+        *_named("The libraries still have", theirs - set(workspace_ids)),
     ]
     if believed.get("name") not in (None, name):
-        parts.append(f"Mnemosyne has this team as {believed['name']!r}.")
+        parts.append(f"The libraries have this team as {believed['name']!r}.")
     if believed.get("jwt_is_current") is False:
         parts.append("The JWT stored here is not the team's current one: it was rotated elsewhere. Rotate it here.")
     return " ".join(parts) or None
@@ -93,9 +93,9 @@ async def list_deliveries(engine: AsyncEngine, instance_id: str | None, limit: i
 
 def _view(team: MnemosyneTeam, one: PallasInstance | None, workspace_ids: list[str]) -> DeliveryView:
     if one is None:
-        difference = "Mnemosyne may still have this team, which was deleted here."
+        difference = "The libraries may still have this team, which was deleted here."
     elif one.pallas_team_mnemosyne_status != "provisioned":
-        difference = "Mnemosyne does not have this team yet."
+        difference = "The libraries do not have this team yet."
     else:
         difference = drift(one.name, one.pallas_team_mnemosyne_status, one.believed, workspace_ids)
     assert team.since is not None

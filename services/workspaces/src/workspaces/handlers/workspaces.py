@@ -135,6 +135,8 @@ def _view(control: Control, one: AgentConnection, team: str, registry_url: str) 
         icon=icon_path(registry_url, one.icon),
         health=control.health(one.pallas_instance_id, one.server_id),
         capabilities=Capabilities.model_validate(one, from_attributes=True),
+        entry=one.entry,
+        starters=tuple(one.starters),
     )
 
 

@@ -10,14 +10,17 @@ from workspaces.answers import (
     Deliveries,
     Instances,
     InstanceView,
+    Passages,
     Picker,
     Revealed,
     SettingsView,
+    WorkspaceLibraries,
     WorkspaceList,
     WorkspaceView,
 )
 from workspaces.handlers import instances, workspaces
 from workspaces.handlers.control import change_settings, get_settings
+from workspaces.handlers.libraries import Libraries
 from workspaces.handlers.views import list_deliveries
 from workspaces.http.fields import (
     AttachedIds,
@@ -27,6 +30,7 @@ from workspaces.http.fields import (
     NewWorkspace,
     PlainId,
     SettingsChange,
+    Words,
     WorkspaceChange,
     WorkspaceId,
 )
@@ -106,6 +110,7 @@ def instances_router(parts: Parts) -> APIRouter:
 def workspaces_router(parts: Parts) -> APIRouter:
     """Workspaces, and the teams attached to them: `/workspaces`."""
     control = parts.control
+    libraries = Libraries(control, parts.agents.calls, parts.settings.origins)
     router = APIRouter(prefix="/workspaces", tags=["workspaces"])
 
     @router.get("")
@@ -132,6 +137,16 @@ def workspaces_router(parts: Parts) -> APIRouter:
     async def delete(workspace_id: WorkspaceId, who: Sender) -> None:
         """Delete a workspace with its conversations. Its teams lose it."""
         await workspaces.delete_workspace(control, who, workspace_id)
+
+    @router.get("/{workspace_id}/libraries")
+    async def list_libraries(workspace_id: WorkspaceId) -> WorkspaceLibraries:
+        """The libraries that each team of a workspace reads."""
+        return await libraries.of(workspace_id)
+
+    @router.get("/{workspace_id}/libraries/search")
+    async def search_libraries(workspace_id: WorkspaceId, words: Words) -> Passages:
+        """Search as a team of the workspace does, to see what it finds."""
+        return await libraries.search(workspace_id, words.strip())
 
     @router.get("/{workspace_id}/pallas")
     async def list_attached(workspace_id: WorkspaceId) -> Attached:

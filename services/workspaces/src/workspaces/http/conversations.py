@@ -6,15 +6,16 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from workspaces.answers import ConversationPage, ConversationView, MessagePage
+from workspaces.answers import ConversationPage, ConversationView, FoundConversations, MessagePage
 from workspaces.chat.conversations import LONGEST_TITLE
-from workspaces.http.fields import Body, Name, WorkspaceId
+from workspaces.http.fields import Body, Name, PlainId, Words, WorkspaceId
 from workspaces.http.parts import Parts
 
 MOST_LISTED = 200
 
 type Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 type Cursor = Annotated[str, Query(max_length=100)]
+type SomeWorkspace = Annotated[PlainId, Query()]
 type Seq = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
 
@@ -48,6 +49,11 @@ def conversations_router(parts: Parts) -> APIRouter:
         """Create a conversation. The same `id` again is the same conversation."""
         conversation_id = str(body.id) if body.id is not None else None
         return await chat.conversations.create(workspace_id, body.title or "", conversation_id)
+
+    @router.get("/search")
+    async def search(words: Words, workspace_id: SomeWorkspace | None = None, limit: Limit = 20) -> FoundConversations:
+        """Conversations of all workspaces, or of one, whose title or messages have a text."""
+        return await chat.conversations.search(words.strip(), workspace_id, limit)
 
     @router.get("/conversations/{conversation_id}")
     async def show(conversation_id: UUID, before: Seq | None = None, limit: Limit = 50) -> MessagePage:

@@ -5,7 +5,7 @@ import unicodedata
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workspaces.registries.words import line
@@ -38,6 +38,8 @@ def _header(value: str) -> str:
 type Name = Annotated[str, AfterValidator(_one_line)]
 """A name that people see."""
 type Token = Annotated[str, Field(max_length=8192), AfterValidator(_header)]
+type Words = Annotated[str, Query(min_length=2, max_length=200, pattern=r"^[^\x00]*\S[^\x00]*$")]
+"""A text to search for."""
 type PlainId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 type NewId = Annotated[str, AfterValidator(_new_id), Field(json_schema_extra={"pattern": f"^{_NEW_ID}$"})]
 """Not `.` or `..`, which no address can end with."""

@@ -81,6 +81,19 @@ class Retry(Body):
         return Wanted(self.agent_server_id, self.agent_instance_id) if self.agent_server_id is not None else None
 
 
+class Branch(Body):
+    """What to ask in a branch; without `text` the same again. Choose `id` to be able to send it again.
+
+    `confirmed`: although something may be done twice.
+    """
+
+    agent_server_id: Id
+    agent_instance_id: Id | None = None
+    text: Annotated[Text, Field(min_length=1)] | None = None
+    id: UUID | None = None
+    confirmed: bool = False
+
+
 class Answer(Body):
     """The answer to an agent's question. With `question_id` it is refused if another question is asked by now."""
 
@@ -116,6 +129,17 @@ def messages_router(parts: Parts) -> APIRouter:
         """
         given = body or Retry()
         return await chat.deciding.retry(str(reply_id), given.wanted(), confirmed=given.confirmed)
+
+    @router.post("/messages/{message_id}/branch", status_code=202)
+    async def branch(message_id: UUID, body: Branch) -> Sent:
+        """Ask something else from a message on, or for another reply, in a branch: a conversation that begins the same.
+
+        To ask the same again has to be `confirmed` if the agent has done something: else 409, `needs_confirmation`.
+        """
+        if body.text is None and not body.confirmed:
+            await chat.deciding.check_repetition(str(message_id))
+        wanted = Wanted(body.agent_server_id, body.agent_instance_id)
+        return await chat.sending.branch(str(message_id), str(body.id or uuid4()), body.text, wanted)
 
     @router.post("/messages/{reply_id}/answer")
     async def answer(reply_id: UUID, body: Answer) -> MessageView:

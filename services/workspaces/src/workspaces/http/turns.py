@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, field
 from pallas_contracts.ids import Token
 from pallas_turns.history.turn_list import TurnFilter
 from pallas_turns.history.turns import State
-from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnView
+from workspaces.answers import Comparison, Replayed, TurnDay, TurnModels, TurnPage, TurnView
 from workspaces.http.event_stream import EventStream, event_of
 from workspaces.http.fields import Body
 from workspaces.http.parts import Parts, Sender
@@ -37,16 +37,19 @@ type Word = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Wanted(Body):
-    """Which turns are wanted; `caller` is a part of `type:id`."""
+    """Which turns are wanted; `caller` is a part of `type:id`, `code` that of a failure."""
 
     team: Token | None = None
     agent: Token | None = None
     caller: Word | None = None
     state: State | None = None
+    code: Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")] | None = None
+    least_seconds: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] | None = None
 
     def filter(self) -> TurnFilter:
         """The same for the log."""
-        return TurnFilter(self.team, self.agent, self.caller, self.state)
+        code, least = self.code, self.least_seconds
+        return TurnFilter(self.team, self.agent, self.caller, self.state, code=code, least_seconds=least)
 
 
 class Listed(Wanted):
@@ -108,6 +111,11 @@ def turns_router(parts: Parts) -> APIRouter:
     async def list_models() -> TurnModels:
         """The models and agents that a turn can be executed with."""
         return await again.models()
+
+    @router.get("/day")
+    async def show_day() -> TurnDay:
+        """The slowest, the dearest and the failing turns of the last day."""
+        return await log.day()
 
     @router.get("/{turn}")
     async def show_turn(turn: TurnName, content: bool = False) -> TurnView:

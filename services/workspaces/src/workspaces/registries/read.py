@@ -18,9 +18,12 @@ from workspaces.registries.words import line
 
 FOREIGN = "io.pallas/foreign"
 """In `_meta`: the registry of a platform has this entry from another registry."""
+CHAT = "io.pallas/chat"
+"""In `_meta`: whether people begin with this agent (`entry`), and messages to try (`starters`)."""
 
 MOST_ENTRIES = 1000
 LONGEST_ID, LONGEST_TITLE, LONGEST_DESCRIPTION, LONGEST_SERVER_NAME = 128, 200, 1000, 300
+LONGEST_STARTER, MOST_STARTERS = 200, 3
 LONGEST_ICON = 96 * 1024
 """An icon may be a `data:` address."""
 _LARGEST_INT = 2**31 - 1
@@ -53,6 +56,7 @@ def read_document(document: Any, policy: Policy) -> Listing:
         server = _object(_object(entry).get("server"))
         try:
             agent = _agent(server, policy, foreign=_is_foreign(entry))
+            agent = agent.model_copy(update=_for_people(_object(_object(_object(entry).get("_meta")).get(CHAT))))
             if agent.server_id in agents:
                 raise _Unusable(f"the id {agent.server_id!r} is listed twice")
             agents[agent.server_id] = agent
@@ -93,6 +97,11 @@ def _agent(server: Mapping[str, Any], policy: Policy, *, foreign: bool) -> Disco
         capabilities=_capabilities(_object(server.get("capabilities"))),
         foreign=foreign,
     )
+
+
+def _for_people(chat: Mapping[str, Any]) -> dict[str, Any]:
+    starters = [line(one, LONGEST_STARTER) for one in _list(chat.get("starters"))[:MOST_STARTERS]]
+    return {"entry": chat.get("entry") is True, "starters": tuple(one for one in starters if one)}
 
 
 def _url(remotes: Any, policy: Policy) -> str:

@@ -124,6 +124,8 @@ async def connect(session: AsyncSession, instance_id: str, agents: list[Mapping[
 
 def _connection(workspace_id: str, instance_id: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     agent = DiscoveredAgent.model_validate(stored)
-    described = agent.model_dump(include={"server_id", "name", "title", "description", "icon", "url"})
+    described = agent.model_dump(
+        include={"server_id", "name", "title", "description", "icon", "url", "entry", "starters"}
+    )
     of = {"workspace_id": workspace_id, "pallas_instance_id": instance_id}
     return {**of, **described, **agent.capabilities.model_dump()}

@@ -38,6 +38,8 @@ def _concerns(wanted: TurnFilter, turn: TurnHistory) -> bool:
         return False
     if wanted.caller is not None and wanted.caller not in (turn.caller or ""):
         return False
+    if turn.outcome is not None and not wanted.ended_so(turn):
+        return False
     return wanted.state in (None, "waiting", "running", turn.state)
 
 

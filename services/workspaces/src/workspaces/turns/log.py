@@ -1,10 +1,12 @@
 """Reads the log of turns: a page of them, one as a waterfall, two side by side."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import aliased
 
 from pallas_postgres.engine import reading
 from pallas_turns.history.contents import content_of, with_content
@@ -12,14 +14,17 @@ from pallas_turns.history.turn_list import TurnFilter
 from pallas_turns.history.turn_page import find_page
 from pallas_turns.history.turns import TurnHistory
 from pallas_turns.replay import find_stored_turn
-from workspaces.answers import Comparison, TurnPage, TurnView
+from workspaces.answers import Comparison, DearTurn, FailingAgent, TurnDay, TurnLine, TurnPage, TurnView
 from workspaces.tables import ChatMessage, Conversation
 from workspaces.turns.broker import Broker
-from workspaces.turns.views import line_of, view_of, with_messages
+from workspaces.turns.day import read_day
+from workspaces.turns.views import error_of, line_of, view_of, with_messages
 
 MOST_CONTENT = 32 * 1024 * 1024
 """Bytes of content that are read of one turn. Of a turn with more, only how it ended is shown."""
 _WITH_ANSWERS = ("completed", "input_required")
+LONGEST_ASKED = 200
+"""Characters of a message that are shown in the list."""
 MOST_SECONDS = 1.5
 """Seconds of searching for one page. What a filter seldom finds is found page by page."""
 
@@ -37,7 +42,50 @@ class TurnLog:
     async def page(self, wanted: TurnFilter, *, limit: int) -> TurnPage:
         """The latest turns that match."""
         page = await find_page(self.broker.need(), wanted, limit=limit, seconds=MOST_SECONDS)
-        return TurnPage(turns=tuple(map(line_of, page.turns)), next=page.next)
+        return TurnPage(turns=await self._lines(page.turns), next=page.next)
+
+    async def day(self) -> TurnDay:
+        """The slowest, dearest and failing turns of a day."""
+        day = await read_day(self.broker.need())
+        found = {turn.id: turn for turn in await self._lines(day.shown)}
+        return TurnDay(
+            since=day.since,
+            shortened=day.shortened,
+            turns=day.turns,
+            failed=day.failed,
+            slowest=tuple(found[turn.turn_id] for turn in day.slowest),
+            dearest=tuple(
+                DearTurn(turn=found[turn.turn_id], cost_nanos=nanos, currency=currency)
+                for turn, nanos, currency in day.dearest
+            ),
+            failing=tuple(
+                FailingAgent(team=team, agent=agent, code=code, error=error_of(code), turns=number, latest=latest)
+                for (team, agent, code), number, latest in day.failing
+            ),
+        )
+
+    async def _lines(self, turns: Sequence[TurnHistory]) -> tuple[TurnLine, ...]:
+        """The turns as lines, with what conversations have of them."""
+        asked = aliased(ChatMessage)
+        query = (
+            select(ChatMessage.turn_id, ChatMessage.error, func.left(asked.content, LONGEST_ASKED), Conversation)
+            .join(Conversation, ChatMessage.conversation_id == Conversation.id)
+            .join(asked, (asked.conversation_id == Conversation.id) & (asked.seq == ChatMessage.seq - 1))
+            .where(ChatMessage.turn_id.in_([turn.turn_id for turn in turns]))
+            .order_by(ChatMessage.revision.desc())
+        )
+        async with reading(self.engine) as session:
+            known = {
+                turn_id: {
+                    "asked": next(iter(text.strip().splitlines()), "") or None,
+                    "conversation": of.title,
+                    "conversation_id": of.id,
+                    "workspace_id": of.workspace_id,
+                    **({"error": error} if error else {}),
+                }
+                for turn_id, error, text, of in await session.execute(query)
+            }
+        return tuple(line_of(turn).model_copy(update=known.get(turn.turn_id, {})) for turn in turns)
 
     async def show(self, turn_id: str, *, content: bool) -> TurnView:
         """One turn. With `content`, also what was asked and answered, while it is stored.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from pallas_contracts.turns import Fault, ModelCalled
+from pallas_contracts.turns import TURN_ERRORS, Fault, ModelCalled, turn_error
 from pallas_turns.history.contents import Content, arguments_of, content_of
 from pallas_turns.history.timeline import Times, beginning, timeline, times_of
 from pallas_turns.history.turns import TurnHistory
@@ -40,7 +40,13 @@ def line_of(turn: TurnHistory) -> TurnLine:
         attempts=attempts,
         worker=last.claim.worker if last is not None else None,
         replay_of=turn.replay_of,
+        error=error_of(turn.outcome.code) if turn.outcome is not None else None,
     )
+
+
+def error_of(code: str | None) -> str | None:
+    """What the code of a failure means."""
+    return TURN_ERRORS[turn_error(code)] if code is not None else None
 
 
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:

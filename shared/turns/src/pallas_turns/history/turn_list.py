@@ -34,7 +34,9 @@ type _Scanned = Contract[TurnClaim] | Contract[TurnOutcome]
 class TurnFilter:
     """Which turns are wanted. None in a field matches all.
 
-    `caller` is a part of `type:id`; `conversation` and `task` are keyed hashes. A turn that is over matches if its
+    `caller` is a part of `type:id`; `conversation` and `task` are keyed hashes. `code` is that of a failure, and
+    `least_seconds` is how long a turn took at least, with its wait: only turns that are over have these. A turn that is
+    over matches if its
     claim or outcome was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
     `before` is the place of a turn in the list: only those that were requested before it match.
     """
@@ -48,6 +50,8 @@ class TurnFilter:
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, str] | None = None
+    code: str | None = None
+    least_seconds: float | None = None
 
     def matches(self, turn: TurnHistory) -> bool:
         """Whether the turn matches, apart from `since` and `until`."""
@@ -56,7 +60,18 @@ class TurnFilter:
             and self.conversation in (None, turn.conversation)
             and self.task in (None, turn.task)
             and (self.caller is None or self.caller in (turn.caller or ""))
+            and self.ended_so(turn)
         )
+
+    def ended_so(self, turn: TurnHistory) -> bool:
+        """Whether the turn has the wanted end."""
+        if self.code is None and self.least_seconds is None:
+            return True
+        if turn.outcome is None or self.code not in (None, turn.outcome.code):
+            return False
+        asked = turn.requested_at
+        took = (turn.outcome.ended_at - asked).total_seconds() if asked is not None else 0.0
+        return took >= (self.least_seconds or 0.0)
 
     @property
     def by_caller(self) -> bool:
@@ -75,14 +90,15 @@ class TurnFilter:
             return ()
         if self.by_caller:
             return (TURN_CLAIM,)
-        return (TURN_OUTCOME,) if self.state is not None else (TURN_CLAIM, TURN_OUTCOME)
+        by_end = (self.state, self.code, self.least_seconds) != (None, None, None)
+        return (TURN_OUTCOME,) if by_end else (TURN_CLAIM, TURN_OUTCOME)
 
     @property
     def needle(self) -> bytes:
         """Bytes that a scanned message of a wanted turn contains, so that most messages need not be parsed."""
         if hashed := self.conversation or self.task:
             return hashed.encode()
-        word = self.caller.rpartition(":")[2] if self.caller is not None else self.state or ""
+        word = self.caller.rpartition(":")[2] if self.caller is not None else self.code or self.state or ""
         return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
 
 

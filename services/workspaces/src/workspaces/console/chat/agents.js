@@ -43,11 +43,12 @@ export class Agents {
     }
   }
 
-  /** Pick this agent, or one that is well if it is not there. @param {string} key */
+  /** Pick this agent. If it is not there: one to begin with that is well, else any that is. @param {string} key */
   choose(key) {
     this.wanted = key;
     const all = this.picker.value?.agents ?? [];
-    const found = all.find((each) => keyOf(each) === key) ?? all.find((each) => each.health.status === "ok") ?? all[0];
+    const well = all.filter((each) => each.health.status !== "error");
+    const found = all.find((each) => keyOf(each) === key) ?? well.find((each) => each.entry) ?? well[0] ?? all[0];
     this.picked.value = found ? keyOf(found) : "";
   }
 

@@ -7,7 +7,9 @@ import { Composer } from "./composer.js";
 import { ConversationMenu } from "./conversation_list.js";
 import { titleOf } from "./conversations.js";
 import { firstTexts } from "./drafts.js";
+import { OfflineModel } from "./first_steps.js";
 import { Chat } from "./model.js";
+import { tellOfAnswers } from "./notice.js";
 import { sendMessage } from "./sending.js";
 import { Transcript } from "./transcript.js";
 
@@ -16,7 +18,8 @@ export function ChatPane({ id, agents, toggle }) {
   const chat = useMemo(() => new Chat(id), [id]);
   useEffect(() => {
     void open(chat, agents);
-    return () => chat.close();
+    const untold = tellOfAnswers(chat);
+    return () => (untold(), chat.close());
   }, [chat]);
   const view = chat.conversation.value;
   const title = view ? titleOf(view) : "";
@@ -28,6 +31,7 @@ export function ChatPane({ id, agents, toggle }) {
   return html`<section class="chat" aria-label="Chat">
     <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>
       ${view && html`<${ConversationMenu} view=${view} current />`}</header>
+    <${OfflineModel} agent=${agents.agent.value} />
     ${chat.loaded.value ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<${Loading} chat=${chat} />`}
     <${Composer} place=${id} agents=${agents} running=${chat.running.value} asking=${chat.last.value?.status === "asking"}
       cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;

@@ -4,8 +4,10 @@ import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
 import { draftOf, draftPictures, faultOfPaste, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
+import { keepPictures, keptPictures } from "./kept_pictures.js";
 import { Obstacle, placeholder } from "./obstacle.js";
 import { AgentPicker } from "./picker.js";
+import { TEXT_TYPES, TextFiles, readTexts, withTexts } from "./texts.js";
 
 /** @typedef {import("./images.js").Picture} Picture */
 
@@ -18,7 +20,17 @@ import { AgentPicker } from "./picker.js";
 export function Composer({ place, agents, running = "", asking = false, stays = false, cancel, send }) {
   const [draft, setDraft] = useState(() => draftOf(place));
   const [pictures, setPictures] = useState(() => draftPictures.get(place) ?? []);
-  useEffect(() => void draftPictures.set(place, pictures), [pictures]);
+  const touched = useRef(false);
+  useEffect(() => {
+    if (!touched.current && !pictures.length) return;
+    touched.current = true;
+    draftPictures.set(place, pictures);
+    void keepPictures(place, pictures);
+  }, [pictures]);
+  useEffect(() => {
+    if (!draftPictures.has(place)) void keptPictures(place).then((kept) => kept.length && setPictures((now) => (now.length ? now : kept)));
+  }, [place]);
+  const [texts, setTexts] = useState(/** @type {import("./texts.js").TextFile[]} */ ([]));
   const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
   const [sending, setSending] = useState(false);
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -26,7 +38,7 @@ export function Composer({ place, agents, running = "", asking = false, stays = 
   const agent = agents.agent.value;
   const barred = !agent || agent.health.status === "error";
   const blind = pictures.length > 0 && agent && !agent.capabilities.vision;
-  const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0);
+  const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0 || texts.length > 0);
 
   // As soon as it can be written in, and when an answer took away the button that had the focus; unless it is somewhere
   // already. Touch would open a keyboard.
@@ -46,28 +58,33 @@ export function Composer({ place, agents, running = "", asking = false, stays = 
     keepDraft(place, next);
   };
   const add = async (/** @type {File[]} */ chosen) => {
-    const read = await readPictures(chosen, pictures);
+    const written = await readTexts(chosen, texts);
+    const read = await readPictures(written.others, pictures);
+    setTexts(written.texts);
     setPictures(read.pictures);
-    setFaults(read.faults);
+    setFaults([...written.faults, ...read.faults]);
   };
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!ready) return;
-    const [message, images] = [draft, pictures];
+    const [message, images, files] = [draft, pictures, texts];
     setSending(true);
     setFaults([]);
     if (!stays) {
       setDraft(newDraft());
       setPictures([]);
+      setTexts([]);
     }
     try {
-      await send({ id: message.id, text: message.text.trim(), pictures: images });
+      await send({ id: message.id, text: withTexts(message.text.trim(), files), pictures: images });
       keepDraft(place, newDraft());
       draftPictures.delete(place);
+      void keepPictures(place, []);
     } catch (error) {
       // With the same id, so that it becomes one message even if the server has it already.
       setDraft((typed) => (typed.text ? typed : message));
       setPictures(images);
+      setTexts(files);
       setFaults([sentence(error)]);
       void agents.load(); // its health or its team may have changed
     }
@@ -98,14 +115,15 @@ export function Composer({ place, agents, running = "", asking = false, stays = 
       ${agent.title} cannot see images. Pick an agent with the sign of an eye, or remove them.<//>`}
     ${faults.map((fault) => html`<${Banner} tone="bad" key=${fault}>${fault}<//>`)}
     <div class=${classes("composer-box", barred && "barred", drop && "dropping")}>
+      ${texts.length > 0 && html`<${TextFiles} texts=${texts} onDrop=${(/** @type {import("./texts.js").TextFile} */ gone) => setTexts(texts.filter((each) => each !== gone))} />`}
       ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${without} />`}
       <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text}
         disabled=${barred} readonly=${stays && sending} onInput=${valueTo(type)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
       <div class="composer-foot"><${AgentPicker} agents=${agents} onPicked=${() => setTimeout(write)} /><span class="grow" />
-        <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${choose} />
-        <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
+        <input ref=${files} type="file" accept=${`${TYPES.join(",")},${TEXT_TYPES}`} multiple hidden onChange=${choose} />
+        <${IconButton} icon="paperclip" label=${agent?.capabilities.vision ? "Add images or text files" : "Add text files"} disabled=${barred} onClick=${() => files.current?.click()} />
         ${running ? html`<${Stop} onClick=${once(cancel)} />` : html`<${Send} disabled=${!ready} />`}</div>
-      ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
+      ${drop && html`<p class="drop-here">Drop images or text files here</p>`}</div></form>`;
 }
 
 /** Not for the second click of a double click, whose first one was on another button here. @param {(() => void) | undefined} act */

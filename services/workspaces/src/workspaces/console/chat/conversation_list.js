@@ -58,6 +58,7 @@ export function ConversationMenu({ view, current }) {
   });
   const actions = [
     { label: "Rename", icon: "pencil", act: () => setRenaming(true) },
+    { label: "Export as Markdown", icon: "download", act: () => void import("./export.js").then((module) => module.exportConversation(view)).catch(failed) },
     { label: "Delete", icon: "trash-2", danger: true, act: drop },
   ];
   return html`<${Menu} label=${`More for ${titleOf(view)}`} actions=${actions} />

@@ -53,7 +53,11 @@ export class Conversations {
   put(views) {
     const fresh = new Set(views.map((view) => view.id));
     const all = [...views, ...(this.list.value ?? []).filter((view) => !fresh.has(view.id))];
-    this.list.value = all.sort((a, b) => b.updated_at.localeCompare(a.updated_at));
+    all.sort((a, b) => b.updated_at.localeCompare(a.updated_at));
+    // Of branches the one that has changed last. The first one may not know yet that it has others.
+    const roots = new Set();
+    const root = (/** @type {ConversationView} */ view) => view.root_id ?? view.id;
+    this.list.value = all.filter((view) => !roots.has(root(view)) && roots.add(root(view)));
   }
 
   /** @param {string} id */

@@ -27,6 +27,8 @@ export class Chat {
   loaded = signal(false);
   /** Asks for the page of older ones; null: there is none. @type {import("../lib.js").Signal<number | null>} */
   before = signal(null);
+  /** This conversation and its other branches; empty if it has none. @type {import("../lib.js").Signal<readonly import("../answers").BranchView[]>} */
+  branches = signal(/** @type {import("../answers").BranchView[]} */ ([]));
   error = signal("");
   /** There is no such conversation. */
   missing = signal(false);
@@ -76,6 +78,7 @@ export class Chat {
         if (gap) this.clear();
         if (gap || !first) this.before.value = page.before;
         this.conversation.value = later(page.conversation, this.conversation.value);
+        this.branches.value = page.branches;
         this.loaded.value = true;
         this.error.value = "";
         this.put(page.messages);

@@ -1,5 +1,6 @@
 // Sending a message: it is shown at once, and not any more if it was refused.
 import { ApiError, path, post } from "../api.js";
+import { newDraft } from "./drafts.js";
 
 /** @typedef {import("../answers").AgentView} AgentView */
 /** @typedef {import("../answers").MessageView} MessageView */
@@ -36,6 +37,18 @@ export async function sendMessage(chat, agent, message) {
 export async function sendFirst(workspace, agent, message) {
   if (!agent) throw noAgent();
   await sendTo(message.id, agent, message, { workspace_id: workspace });
+}
+
+/**
+ * Ask from a message on in a branch: something else, or the same again. Returns its conversation.
+ * @param {string} message that of the person, or a reply
+ * @param {{agent_instance_id: string | null, agent_server_id: string | null}} agent
+ * @param {{text?: string, confirmed?: boolean}} [asked]
+ */
+export async function sendBranch(message, agent, asked = {}) {
+  const { agent_instance_id, agent_server_id } = agent;
+  const body = { id: newDraft().id, agent_instance_id, agent_server_id, ...asked };
+  return /** @type {import("../answers").Sent} */ (await post(path`/messages/${message}/branch`, body)).conversation_id;
 }
 
 const noAgent = () => new ApiError(409, { error: "There is no agent that could answer.", code: "no_agent" });

@@ -1,6 +1,7 @@
 // What is shown while an agent is at work: one status line, which is replaced by the next one.
 import { html, useEffect, useState } from "../lib.js";
 import { Icon, Spinner } from "../parts/basic.js";
+import { NoticeButton } from "./notice.js";
 
 /** @typedef {import("../answers").ProgressView} ProgressView */
 
@@ -11,7 +12,7 @@ export function Thinking({ progress, since, asking = false }) {
   const done = useTick(progress);
   return html`<div class="thinking">
     <div class="thinking-head"><span class="thinking-sign">${asking ? html`<${Icon} name="circle-help" />` : html`<${Spinner} />`}</span>
-      <span class=${asking ? "" : "shimmer"}>${asking ? "Waiting for your answer" : "Thinking"}</span><${Elapsed} since=${since} /></div>
+      <span class=${asking ? "" : "shimmer"}>${asking ? "Waiting for your answer" : "Thinking"}</span><${Elapsed} since=${since} /><${NoticeButton} /></div>
     <div class="status-line" role="status" aria-live="polite">${progress?.message && !asking && html`
       <span key=${progress.message} class="status-text">
         <span class=${done ? "tick shown" : "tick"}><${Icon} name="check" size=${14} /></span>

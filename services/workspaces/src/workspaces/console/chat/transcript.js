@@ -50,7 +50,7 @@ export function Transcript({ chat, agents }) {
       ${above && html`<${More} key=${`above ${shown[0]?.id}`} inside=${frame} act=${goUp} what="older" />`}
       ${shown.flatMap((item) => [
         forgets && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
-        html`<${Message} key=${item.id} item=${item} agents=${agents} />`,
+        html`<${Message} key=${item.id} item=${item} chat=${chat} agents=${agents} />`,
       ])}
       ${below && html`<${More} key=${`below ${shown.at(-1)?.id}`} inside=${frame} act=${down} what="newer" />`}</div></div>
     ${away && html`<${Button} class="to-end" small icon="arrow-down" onClick=${stick} aria-label="To the newest message">Newest<//>`}

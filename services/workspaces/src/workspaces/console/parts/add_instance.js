@@ -1,4 +1,4 @@
-// The dialog that registers a Pallas instance by the URL of its registry.
+// The dialog that adds a team by the URL of its registry.
 import { html, useId } from "../lib.js";
 import { post, sentence } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
@@ -18,22 +18,22 @@ export function AddInstance({ onClose, onAdded }) {
   };
   const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
   const elsewhere = fault && !["registry_url", "name", "agent_token", "id"].includes(fault.field ?? "");
-  return html`<${Dialog} title="Add a Pallas instance" onClose=${onClose}><form onSubmit=${add}>
+  return html`<${Dialog} title="Add a team" onClose=${onClose}><form onSubmit=${add}>
     <div class="dialog-body">
       <${Field} label="Registry URL" for=${`${id}-url`} error=${faultOf("registry_url")}
-        hint="Where the instance lists its agents. The path /.well-known/mcp/server.json is added if it is missing.">
+        hint="Where the team lists its agents. The path /.well-known/mcp/server.json is added if it is missing.">
         <input id=${`${id}-url`} name="registry_url" type="text" inputmode="url" required autofocus spellcheck="false" autocomplete="off"
           placeholder="https://puck.incus:24000/teams/research" aria-describedby=${`${id}-url-hint`} aria-invalid=${Boolean(faultOf("registry_url"))} /><//>
       ${fault?.faults.length ? html`<ul class="faults">${fault.faults.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>` : null}
-      <${Field} label="Name" for=${`${id}-name`} error=${faultOf("name")} hint="Without one, the registry's own name is taken.">
+      <${Field} label="Name" for=${`${id}-name`} error=${faultOf("name")} hint="Without one, it is made of the address.">
         <input id=${`${id}-name`} name="name" autocomplete="off" maxlength="200" placeholder="Research" aria-describedby=${`${id}-name-hint`} /><//>
       <${Field} label="Agent token" for=${`${id}-token`} error=${faultOf("agent_token")} hint="Only if its gateway asks for a bearer. It is stored encrypted and never shown again.">
         <input id=${`${id}-token`} name="agent_token" type="password" autocomplete="off" aria-describedby=${`${id}-token-hint`} /><//>
-      <details class="more-fields" open=${fault?.field === "id" || undefined}><summary>Mnemosyne has the team already</summary>
-        <${Field} label="Team id" for=${`${id}-id`} error=${faultOf("id")} hint="The instance becomes this team, and its JWT is replaced.">
+      <details class="more-fields" open=${fault?.field === "id" || undefined}><summary>The libraries have the team already</summary>
+        <${Field} label="Team id" for=${`${id}-id`} error=${faultOf("id")} hint="It becomes this team, and its JWT is replaced.">
           <input id=${`${id}-id`} name="id" autocomplete="off" spellcheck="false" placeholder="4b6f3c1e-8f0a-4f6b-9d51-6c2f0e7a9b34" aria-describedby=${`${id}-id-hint`} /><//></details>
       ${elsewhere && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     </div>
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy}>Add instance<//></footer>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy}>Add team<//></footer>
   </form><//>`;
 }

@@ -38,7 +38,7 @@ export function AttachedTeams({ workspace, onSaved }) {
   return html`<section class="card" aria-labelledby="teams-title" id="attached-teams" ref=${self}>
     <header><div class="grow"><h2 id="teams-title">Attached Teams</h2><p class="muted">All agents of an attached team can be picked in this workspace, and may read its libraries.</p></div></header>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !known.length
-      ? html`<${Empty} icon="server" title="No instance is registered" action=${html`<${Button} href="/instances" icon="plus">Add an instance<//>`}>A team is a Pallas instance. Add one first.<//>`
+      ? html`<${Empty} icon="users" title="There is no team yet" action=${html`<${Button} href="/teams" icon="plus">Add a team<//>`}>Add one first, by the address of its registry.<//>`
       : html`<${Choice} instances=${known} chosen=${chosen} before=${before} onToggle=${toggle} />
         ${done && html`<${Done} done=${done} />`}${error && html`<${Banner} tone="bad">${error}<//>`}
         <footer class="row wrap"><${Button} kind="primary" busy=${busy} disabled=${!changed} onClick=${save}>Save<//>
@@ -83,5 +83,5 @@ function outcome(after, attached, detached) {
   const parts = [];
   if (attached.length) parts.push(`Attached ${attached.map((each) => `${each.name} (${agents.get(each.id)})`).join(", ")}.`);
   if (detached.length) parts.push(`Detached ${detached.map((each) => each.name).join(", ")}.`);
-  return { text: `${parts.join(" ")} Mnemosyne is told in the background.`, warnings: after.instances.filter((each) => each.warning) };
+  return { text: `${parts.join(" ")} The libraries are told in the background.`, warnings: after.instances.filter((each) => each.warning) };
 }

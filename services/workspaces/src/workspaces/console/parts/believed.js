@@ -1,4 +1,4 @@
-// What Mnemosyne believes about a team beside what is attached here.
+// What the libraries (Mnemosyne, in the contracts) know about a team, beside what is attached here.
 import { html } from "../lib.js";
 import { path, post } from "../api.js";
 import { workspaces } from "../state.js";
@@ -16,13 +16,13 @@ export function BelievedCard({ instance, onChanged }) {
   const { believed, drift } = instance;
   const rows = rowsOf(instance);
   return html`<section class="card" aria-labelledby="believed-title">
-    <header><div class="grow"><h2 id="believed-title">Mnemosyne</h2>
+    <header><div class="grow"><h2 id="believed-title">Libraries</h2>
       <p class="muted">${believed ? html`Asked <${Time} at=${believed.at} />` : "Not asked yet"} · ${instance.pushed_at ? html`last told <${Time} at=${instance.pushed_at} />` : "no workspaces told yet"}</p></div>
       <${Button} icon="refresh-cw" busy=${busy} onClick=${check}>Ask now<//></header>
     ${believed?.error && html`<${Banner} tone="warn">Since then it could not be compared: ${believed.error}.<//>`}
     ${drift ? html`<${Banner} tone="warn">${drift}<//>` : believed && !believed.error && html`<p class="lead ok"><${Icon} name="circle-check" />${agreement(believed)}</p>`}
-    ${believed?.active === null && html`<p class="muted">Mnemosyne knows no such team.</p>`}
-    ${rows.length > 0 && html`<table class="beliefs"><thead><tr><th scope="col">Workspace</th><th scope="col">Attached here</th><th scope="col">In Mnemosyne</th></tr></thead>
+    ${believed?.active === null && html`<p class="muted">They know no such team.</p>`}
+    ${rows.length > 0 && html`<table class="beliefs"><thead><tr><th scope="col">Workspace</th><th scope="col">Attached here</th><th scope="col">Read from libraries</th></tr></thead>
       <tbody>${rows.map((row) => html`<tr key=${row.id} class=${row.there !== null && row.here !== row.there ? "differs" : ""}>
         <th scope="row" dir="auto">${row.name}</th><td><${YesNo} yes=${row.here} /></td><td><${YesNo} yes=${row.there} /></td></tr>`)}</tbody></table>`}
   </section>`;
@@ -30,7 +30,7 @@ export function BelievedCard({ instance, onChanged }) {
 
 /** @param {import("../answers").Believed} believed */
 const agreement = (believed) =>
-  believed.active === false ? "Mnemosyne has retired this team, as it should." : "Mnemosyne believes exactly what is attached here.";
+  believed.active === false ? "The libraries have retired this team, as they should." : "The team reads exactly the libraries of the workspaces it is attached to.";
 
 /** @param {{yes: boolean | null}} props */
 const YesNo = ({ yes }) => yes === null ? html`<span class="muted">not known</span>`

@@ -1,4 +1,4 @@
-// What pages about instances share: the state of a team in Mnemosyne, its agents, entries that cannot be used.
+// What pages about teams share: whether the libraries know a team, its agents, entries that cannot be used.
 import { capital, classes, html } from "../lib.js";
 import { path, post } from "../api.js";
 import { Banner, Button, HealthBadge, Icon, Pill, healthOf, usePicture } from "./basic.js";
@@ -9,11 +9,11 @@ import { failed, toast } from "./toast.js";
 /** @typedef {import("./basic.js").Tone} Tone */
 
 const STATES = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
-  pending: { tone: "busy", word: "Pending" }, provisioned: { tone: "ok", word: "Provisioned" }, failed: { tone: "bad", word: "Failed" },
+  pending: { tone: "busy", word: "Syncing" }, provisioned: { tone: "ok", word: "In sync" }, failed: { tone: "bad", word: "Not in sync" },
 });
-const NOT_YET = { tone: /** @type {Tone} */ ("idle"), word: "Not provisioned" };
+const NOT_YET = { tone: /** @type {Tone} */ ("idle"), word: "Not in sync yet" };
 
-/** Whether Mnemosyne knows the team. @param {{instance: Instance}} props */
+/** Whether the libraries know the team. @param {{instance: Instance}} props */
 export function StatusPill({ instance }) {
   const { tone, word } = STATES[instance.status ?? ""] ?? NOT_YET;
   return html`<${Pill} tone=${tone} title=${instance.status_reason ?? undefined}>${word}<//>`;
@@ -26,12 +26,12 @@ export function Unprovisioned({ instance, onDone }) {
   const provision = () => run(async () => {
     const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/provision`));
     onDone(after);
-    if (after.status === "provisioned") toast(`${after.name} is provisioned.`);
+    if (after.status === "provisioned") toast(`${after.name} is known to the libraries now.`);
   }, failed);
   const action = html`<${Button} small busy=${busy} icon="rotate-cw" onClick=${provision}>Try now<//>`;
   if (instance.status === "failed")
-    return html`<${Banner} tone="bad" action=${action}>Mnemosyne does not have this team yet: ${instance.status_reason ?? "the last try failed"}<//>`;
-  return html`<${Banner} tone="idle" action=${action}>Mnemosyne does not have this team yet. It is told in the background.<//>`;
+    return html`<${Banner} tone="bad" action=${action}>The libraries do not know this team yet: ${instance.status_reason ?? "the last try failed"}<//>`;
+  return html`<${Banner} tone="idle" action=${action}>The libraries do not know this team yet. They are told in the background.<//>`;
 }
 
 /** The picture of an agent, or the first letter of its title. @param {{title: string, icon: string | null, size?: number}} props */
@@ -64,7 +64,7 @@ function Capabilities({ agent }) {
 /** Entries of the registry that cannot be used. @param {{entries: readonly import("../answers").UnusableEntry[]}} props */
 export function Unusable({ entries }) {
   if (!entries.length) return null;
-  return html`<details class="unusable"><summary><${Icon} name="triangle-alert" size=${14} />${entries.length === 1 ? "1 entry" : `${entries.length} entries`} of the registry cannot be used</summary>
+  return html`<details class="unusable"><summary><${Icon} name="triangle-alert" size=${14} />${entries.length === 1 ? "1 entry" : `${entries.length} entries`} that it lists cannot be used</summary>
     <ul>${entries.map((entry) => html`<li key=${entry.name + entry.reason}><code>${entry.name}</code><span>${entry.reason}</span></li>`)}</ul></details>`;
 }
 

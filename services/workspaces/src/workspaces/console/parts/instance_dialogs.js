@@ -1,4 +1,4 @@
-// Dialogs of an instance: its name, its agent token, and its end.
+// Dialogs of a team: its name, its agent token, and its end.
 import { html, useId, useState, valueTo } from "../lib.js";
 import { patch, path, remove } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
@@ -26,11 +26,11 @@ export function EditDialog({ instance, onClose, onDone }) {
   const [url, setUrl] = useState(instance.registry_url);
   const changed = { ...(name.trim() !== instance.name && { name: name.trim() }), ...(url.trim() !== instance.registry_url && { registry_url: url.trim() }) };
   const { busy, error, field, run } = useAction(async () => onDone(await patch(path`/pallas/${instance.id}`, changed)), onClose);
-  return html`<${Dialog} title="Edit the instance" onClose=${onClose}><form onSubmit=${run}>
+  return html`<${Dialog} title="Edit the team" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body">
       <${Field} label="Name" for=${`${id}-name`} error=${field === "name" && error} hint="It stands in front of each of its agents.">
         <input id=${`${id}-name`} value=${name} required maxlength="200" autofocus dir="auto" onInput=${valueTo(setName)} /><//>
-      <${Field} label="Registry URL" for=${`${id}-url`} error=${field === "registry_url" && error} hint="For an instance that has moved. It stays the same team, with its JWT and its workspaces.">
+      <${Field} label="Registry URL" for=${`${id}-url`} error=${field === "registry_url" && error} hint="For a team that has moved. It stays the same team, with its JWT and its workspaces.">
         <input id=${`${id}-url`} value=${url} required spellcheck="false" inputmode="url" onInput=${valueTo(setUrl)} /><//>
       ${error && !["name", "registry_url"].includes(field) && html`<${Banner} tone="bad">${error}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim() || !url.trim() || !Object.keys(changed).length}>Save<//></footer></form><//>`;
@@ -64,9 +64,9 @@ export function DeleteDialog({ instance, onClose, onDone }) {
     onDone();
   }, onClose);
   return html`<${Dialog} title=${`Delete ${instance.name}?`} onClose=${onClose}><form onSubmit=${run}>
-    <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its JWT stops working. This cannot be undone: registering it again makes another team.</p>
+    <div class="dialog-body"><p>Its agents leave all workspaces, it reads no library any more, and its JWT stops working. This cannot be undone: adding it again makes another team.</p>
       <${Field} label=${html`Type <b dir="auto">${instance.name}</b> to confirm`} for=${id}>
         <input id=${id} value=${typed} autocomplete="off" autofocus dir="auto" onInput=${valueTo(setTyped)} /><//>
       ${error && html`<${Banner} tone="bad">${error}<//>`}</div>
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="danger" type="submit" busy=${busy} disabled=${typed.trim() !== instance.name.trim()}>Delete instance<//></footer></form><//>`;
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="danger" type="submit" busy=${busy} disabled=${typed.trim() !== instance.name.trim()}>Delete team<//></footer></form><//>`;
 }

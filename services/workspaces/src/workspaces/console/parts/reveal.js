@@ -9,7 +9,7 @@ import { toast } from "./toast.js";
 /** @typedef {import("../answers").Revealed} Revealed */
 
 const STATES = {
-  none: ["lock", "There is no JWT yet. Mnemosyne makes one when it creates the team."],
+  none: ["lock", "There is no JWT yet. The libraries make one when they get to know the team."],
   ready: ["key-round", "A JWT is ready. It can be shown once; copy it into the team's secrets then."],
   revealed: ["eye-off", "The JWT was shown and cannot be shown again. Rotate it to get another one."],
 };
@@ -41,7 +41,7 @@ export function TeamToken({ instance, onChanged }) {
   });
   const rotate = () => confirm({
     title: `Rotate the JWT of ${instance.name}?`,
-    text: "The old JWT stops working at once. Until the new one is in the team's secrets, its agents cannot reach Mnemosyne.",
+    text: "The old JWT stops working at once. Until the new one is in the team's secrets, its agents cannot read libraries.",
     action: "Rotate team JWT",
     danger: true,
     act: async () => {

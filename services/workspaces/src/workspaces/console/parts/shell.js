@@ -3,15 +3,15 @@ import { asset, html, useEffect, useLayoutEffect, useRef, useSignal } from "../l
 import { post } from "../api.js";
 import { streamState } from "../events.js";
 import { route } from "../router.js";
-import { session, theme, workspaces } from "../state.js";
+import { keep, read, session, theme, workspaces } from "../state.js";
 import { Icon, IconButton } from "./basic.js";
 import { Menu } from "./menu.js";
 import { failed } from "./toast.js";
 
-const PAGES = [
-  { href: "/instances", icon: "server", name: "Pallas instances", section: "instances" },
+/** The pages of operators. */
+export const PAGES = [
+  { href: "/teams", icon: "users", name: "Teams", section: "teams" },
   { href: "/health", icon: "heart-pulse", name: "Health", section: "health" },
-  { href: "/deliveries", icon: "arrow-left-right", name: "Deliveries", section: "deliveries" },
   { href: "/turns", icon: "activity", name: "Turns", section: "turns" },
   { href: "/settings", icon: "settings", name: "Settings", section: "settings" },
 ];
@@ -60,16 +60,19 @@ export function Shell({ children }) {
 const Brand = () => html`
   <a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
 
-function Navigation() {
+/** Where one can go. What operators need is folded away from those who chat, until they want it. */
+export function Navigation() {
   const section = route.value?.definition.section;
   const current = route.value?.params.ws;
+  const operates = section !== "workspaces" || read("operates") === "yes";
+  const fold = (/** @type {{target: HTMLDetailsElement}} */ { target }) => section === "workspaces" && keep("operates", target.open ? "yes" : "no");
   return html`<div class="nav-scroll">
-    <ul><${Entry} href="/" icon="layout-grid" name="Workspaces" active=${section === "workspaces" && !current} /></ul>
+    <ul><${Entry} href="/workspaces" icon="layout-grid" name="Workspaces" active=${section === "workspaces" && !current} /></ul>
     <ul class="nested">${(workspaces.value ?? []).map((each) => html`
       <${Entry} key=${each.id} href=${`/workspaces/${each.id}`} name=${each.name} active=${current === each.id} />`)}</ul>
-    <h2>Platform</h2>
+    <details class="platform" open=${operates} onToggle=${fold}><summary>Platform<${Icon} name="chevron-right" size=${14} /></summary>
     <ul>${PAGES.filter((page) => page.section !== "turns" || session.value?.turns).map((page) => html`
-      <${Entry} key=${page.href} ...${page} active=${section === page.section} />`)}</ul></div>`;
+      <${Entry} key=${page.href} ...${page} active=${section === page.section} />`)}</ul></details></div>`;
 }
 
 /** @param {{href: string, icon?: string, name: string, active: boolean}} props */
@@ -77,7 +80,7 @@ const Entry = ({ href, icon, name, active }) => html`
   <li><a href=${href} aria-current=${active ? "page" : undefined}>
     ${icon && html`<${Icon} name=${icon} />`}<span dir="auto">${name}</span></a></li>`;
 
-function Footer() {
+export function Footer() {
   const now = THEMES.find(([name]) => name === theme.value) ?? THEMES[0];
   const logout = () => post("/logout").then(() => (session.value = null), failed);
   return html`<div class="nav-foot"><${Stream} />
@@ -87,5 +90,5 @@ function Footer() {
     <${IconButton} icon="log-out" label="Log out" onClick=${logout} /></div>`;
 }
 
-const Stream = () => html`<div class="stream" role="status">${streamState.value === "waiting" && html`
+export const Stream = () => html`<div class="stream" role="status">${streamState.value === "waiting" && html`
   <span><${Icon} name="wifi-off" size=${14} />Reconnecting…</span>`}</div>`;

@@ -43,6 +43,7 @@ function Verdict({ data, marking, onMark }) {
   const without = [data.old, data.new].filter((each) => ["failed", "cancelled"].includes(each.turn.state));
   if (without.length === 2) return html`<${Banner} tone="bad">There is no answer to compare: both turns have ${without.every((each) => each.turn.state === "failed") ? "failed" : "ended without one"}.<//>`;
   if (without.length) return html`<${Banner} tone="bad">Only the ${without[0] === data.old ? "second" : "first"} turn has an answer.<//>`;
+  if (data.old.turn.state === "failed" || data.new.turn.state === "failed") return html`<${Banner} tone="idle">${data.old.turn.state === data.new.turn.state ? "Both turns failed, so there are no answers to compare." : "One turn failed, so there are no two answers to compare."}<//>`;
   if (data.equal === null) return html`<${Banner} tone="idle">The answers cannot be compared: one of them is not stored.<//>`;
   if (data.equal) return html`<${Banner} tone="ok">The answers are equal.<//>`;
   const mark = html`<${Button} small aria-pressed=${marking} onClick=${onMark}>${marking ? "Show as Markdown" : "Show differences"}<//>`;

@@ -1,4 +1,4 @@
-// Health: every agent of a registered instance, grouped by instance, as it was when it was last asked.
+// Health: every agent of every team, grouped by team, as it was when it was last asked.
 import { capital, html, useEffect, useTitle } from "../lib.js";
 import { get } from "../api.js";
 import { on } from "../events.js";
@@ -19,9 +19,9 @@ export default function HealthPage() {
   }), [data]);
   const groups = [...Map.groupBy(data?.agents ?? [], (each) => each.instance_id)].sort(([, one], [, other]) => worstOf(one) - worstOf(other));
   return html`<div class="page">
-    <header><div><h1>Health</h1><p>All agents of registered instances. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
+    <header><div><h1>Health</h1><p>All agents of all teams. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
     ${!data ? html`<${Loading} loaded=${loaded} lines=${6} />` : !data.agents.length
-      ? html`<${Empty} icon="heart-pulse" title="No agents yet">Add a Pallas instance, and its agents are checked from then on.<//>`
+      ? html`<${Empty} icon="heart-pulse" title="No agents yet">Add a team, and its agents are checked from then on.<//>`
       : html`<${Counts} agents=${data.agents} />${groups.map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
   </div>`;
 }
@@ -38,7 +38,7 @@ const Counts = ({ agents }) => html`<p class="counts" role="status">${ORDER.map(
 
 /** @param {{id: string, agents: readonly Status[]}} props */
 const Group = ({ id, agents }) => html`<section class="card flush" aria-labelledby=${`team-${id}`}>
-  <header><h2 id=${`team-${id}`} class="grow" dir="auto"><a href=${`/instances/${encodeURIComponent(id)}`}>${agents[0]?.instance}</a></h2></header>
+  <header><h2 id=${`team-${id}`} class="grow" dir="auto"><a href=${`/teams/${encodeURIComponent(id)}`}>${agents[0]?.instance}</a></h2></header>
   <ul class="statuses">${agents.toSorted(worstFirst).map((each) => html`<li key=${each.server_id}>
     <div class="grow"><div class="row"><span class="agent-title" dir="auto">${each.title}</span><code class="faint">${each.server_id}</code></div>
       ${each.health.message && html`<p class=${each.health.status === "error" ? "fault" : "muted"} dir="auto">${capital(each.health.message)}</p>`}</div>

@@ -15,7 +15,7 @@ import { toast } from "../parts/toast.js";
 const GROUPS = [
   { title: "Intervals", text: "Both take effect at once, on all replicas.", entries: [
     { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each agent is asked for its health." },
-    { name: "reconcile_interval", label: "Reconciling", unit: "s", hint: "How often all instances are compared with Mnemosyne, besides what is told at once." },
+    { name: "reconcile_interval", label: "Reconciling", unit: "s", hint: "How often all teams are compared with the libraries, besides what is told at once." },
   ] },
   { title: "History", text: "Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.", entries: [
     { name: "history_share", label: "Share of the context window", unit: "%", scale: 100, hint: "For models whose window is known." },

@@ -6,6 +6,7 @@ import { workspaces } from "../state.js";
 import { AttachedTeams } from "../parts/attached_teams.js";
 import { Button, Empty, Field, Icon } from "../parts/basic.js";
 import { confirm } from "../parts/dialog.js";
+import { Libraries } from "../parts/libraries.js";
 import { Loading, useLoaded, useWork } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
@@ -18,11 +19,12 @@ export default function WorkspaceSettings({ params }) {
   const workspace = loaded.data;
   useTitle(`${workspace?.name ?? "Workspace"} settings`);
   if (!workspace) return html`<div class="page"><${Loading} loaded=${loaded} lines=${6} /></div>`;
-  if (!workspace.id) return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+  if (!workspace.id) return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/workspaces">Workspaces<//>`} /></div>`;
   return html`<div class="page">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/workspaces/${ws}`} dir="auto"><${Icon} name="arrow-left" size=${14} />${workspace.name}</a></nav>
     <header><div><h1>Workspace settings</h1><p>The teams whose agents can be talked to here, and what they may read.</p></div></header>
     <${AttachedTeams} key=${ws} workspace=${workspace} onSaved=${loaded.set} />
+    <${Libraries} key=${`libraries ${ws}`} workspace=${ws} />
     <${Name} key=${`name ${ws}`} workspace=${workspace} onSaved=${loaded.set} />
     <${End} workspace=${workspace} />
   </div>`;
@@ -68,7 +70,7 @@ function End({ workspace }) {
       await remove(path`/workspaces/${workspace.id}`);
       workspaces.value = workspaces.value?.filter((each) => each.id !== workspace.id) ?? null;
       toast(`${workspace.name} was deleted.`);
-      navigate("/", { replace: true });
+      navigate("/workspaces", { replace: true });
     },
   });
   return html`<section class="card" aria-labelledby="end-title"><header><div class="grow"><h2 id="end-title">Delete the workspace</h2>

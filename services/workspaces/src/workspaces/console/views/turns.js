@@ -31,7 +31,7 @@ function Turns({ query }) {
   const key = pageQuery(filter);
   const list = useTurns(filter, key);
   return html`<div class="page wide">
-    <header><div><h1>Turns</h1><p>Each call of an agent is a turn. The log has them as long as it is kept.</p></div><${Live} list=${list} /></header>
+    <header><div><h1>Turns</h1><p>Each call of an agent is a turn. The log has them as long as it is kept.</p></div><div class="row"><${Button} href="/turns/day" icon="timer">Last day<//><${Live} list=${list} /></div></header>
     <${Filters} filter=${filter} />
     ${list.error && html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${list.reload}>Try again<//>`}>${list.error}<//>`}
     ${!list.lines ? !list.error && html`<${Skeleton} lines=${10} />` : !list.lines.length ? html`<${Nothing} list=${list} filtered=${key !== ""} />`

@@ -1,7 +1,7 @@
 // All workspaces, and making a new one.
-import { counted, html, useState, useTitle, valueTo } from "../lib.js";
+import { counted, html, useEffect, useState, useTitle, valueTo } from "../lib.js";
 import { patch, path, post, remove, sentence } from "../api.js";
-import { navigate } from "../router.js";
+import { navigate, route } from "../router.js";
 import { workspaces } from "../state.js";
 import { loadWorkspaces, unlisted } from "../workspaces.js";
 import { Banner, Button, Empty, Field, Icon, Skeleton } from "../parts/basic.js";
@@ -14,6 +14,9 @@ export default function Workspaces() {
   const [dialog, setDialog] = useState(/** @type {"new" | WorkspaceView | null} */ (null));
   useTitle("Workspaces");
   const all = workspaces.value;
+  // The first page is the only workspace, where there is one; the list has an address of its own.
+  const only = route.value?.path === "/" && all?.length === 1 && all[0];
+  useEffect(() => void (only && navigate(`/workspaces/${only.id}`, { replace: true })), [only]);
   const make = html`<${Button} kind="primary" icon="plus" onClick=${() => setDialog("new")}>New workspace<//>`;
   const again = html`<${Button} small onClick=${loadWorkspaces}>Try again<//>`;
   return html`<div class="page">
@@ -22,7 +25,7 @@ export default function Workspaces() {
     ${all === null && (unlisted.value ? html`<${Banner} tone="bad" action=${again}>${unlisted.value}<//>` : html`<${Skeleton} />`)}
     ${all?.length === 0 && html`<${Empty} icon="layout-grid" title="No workspaces yet" action=${make}>
       Make one, attach a team to it, and talk to its agents.<//>`}
-    ${all && all.length > 0 && html`<ul class="cards">${all.map((each) => html`
+    ${all && all.length > 0 && !only && html`<ul class="cards">${all.map((each) => html`
       <${Card} key=${each.id} workspace=${each} rename=${() => setDialog(each)} />`)}</ul>`}
     ${dialog && html`<${NameDialog} workspace=${dialog === "new" ? null : dialog} onClose=${() => setDialog(null)} />`}
   </div>`;

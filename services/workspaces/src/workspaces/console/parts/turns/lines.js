@@ -9,6 +9,8 @@
  * @property {string} agent
  * @property {string} state
  * @property {string} caller
+ * @property {string} code of a failure
+ * @property {string} least_seconds how long it took at least
  * @property {string} range the name of one of RANGES
  * @property {string} since local time, as an input of type datetime-local has it
  * @property {string} until
@@ -32,7 +34,7 @@ export const RANGES = {
   "7d": { word: "Last 7 days", minutes: 10_080 },
 };
 
-const FIELDS = /** @type {const} */ (["team", "agent", "state", "caller", "range", "since", "until"]);
+const FIELDS = /** @type {const} */ (["team", "agent", "state", "caller", "code", "least_seconds", "range", "since", "until"]);
 
 /** @param {TurnLine} line */
 export const isOver = (line) => line.state !== "waiting" && line.state !== "running";
@@ -61,7 +63,7 @@ export function apiQuery(filter, now) {
 
 /** The query of the stream of events, which has no times. @param {Filter} filter */
 export const streamQuery = (filter) =>
-  new URLSearchParams(FIELDS.slice(0, 4).filter((name) => filter[name]).map((name) => [name, filter[name]]));
+  new URLSearchParams(FIELDS.slice(0, 6).filter((name) => filter[name]).map((name) => [name, filter[name]]));
 
 /** By what the list is sorted: the end, else the request. @param {TurnLine} line */
 const timeOf = (line) => line.ended_at ?? line.requested_at ?? "";
@@ -70,6 +72,8 @@ const timeOf = (line) => line.ended_at ?? line.requested_at ?? "";
  * @param {readonly TurnLine[]} lines @param {TurnLine} line @param {string} state "" for any @param {number} most @returns {TurnLine[]} */
 export function merged(lines, line, state, most) {
   const others = lines.filter((each) => each.id !== line.id);
+  const { asked, conversation, conversation_id, workspace_id } = lines.find((each) => each.id === line.id) ?? line; // which the stream does not know
+  line = line.asked ? line : { ...line, asked, conversation, conversation_id, workspace_id };
   if (state && line.state !== state) return others;
   const place = others.findIndex((each) => timeOf(each) < timeOf(line));
   return others.toSpliced(place < 0 ? others.length : place, 0, line).slice(0, most);

@@ -47,7 +47,8 @@ export function Facts({ view }) {
 }
 
 /** @param {{view: TurnView}} props */
-export const Fault = ({ view }) => view.fault && html`<${Banner} tone="bad"><span dir="auto">${capital(view.fault)}</span> <code class="tag">${view.turn.code ?? "failed"}</code><//>`;
+export const Fault = ({ view }) => view.fault && html`<${Banner} tone="bad"><span dir="auto">${capital(view.fault)}</span>
+  <details class="fault-code"><summary>Details</summary><code class="tag">${view.turn.code ?? "failed"}</code> in turn <code>${view.turn.id}</code></details><//>`;
 
 /** @param {{view: TurnView}} props */
 export function Content({ view }) {

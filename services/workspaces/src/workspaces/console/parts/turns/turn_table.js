@@ -18,23 +18,27 @@ export function TurnState({ line }) {
   return html`<${Pill} tone=${tone} title=${line.code ?? undefined}>${word}<//>`;
 }
 
-/** @param {{lines: TurnLine[]}} props */
-export function TurnTable({ lines }) {
+/** @param {{lines: readonly TurnLine[], label?: string}} props */
+export function TurnTable({ lines, label = "Turns" }) {
   const width = widest(lines, now.peek());
   const columns = [
     { title: "Agent", class: "agent", cell: Agent },
     { title: "State", cell: (/** @type {TurnLine} */ line) => html`<${TurnState} line=${line} />` },
     { title: "Time", class: "timing", cell: (/** @type {TurnLine} */ line) => html`<${Timing} line=${line} width=${width} />` },
-    { title: "Caller", class: "caller", cell: (/** @type {TurnLine} */ line) => html`<span class="muted ellipsis" title=${line.caller}>${line.caller ?? "–"}</span>` },
+    { title: "Caller", class: "caller", cell: (/** @type {TurnLine} */ line) => line.conversation_id
+      ? html`<a class="ellipsis" title=${line.caller} href=${`/workspaces/${line.workspace_id}/conversations/${line.conversation_id}`}>${line.conversation || "Conversation"}</a>`
+      : html`<span class="muted ellipsis" title=${line.caller}>${line.caller ?? "–"}</span>` },
     { title: "Requested", class: "when", cell: (/** @type {TurnLine} */ line) => (line.requested_at ? html`<${Clock} at=${line.requested_at} />` : html`<span class="muted">–</span>`) },
   ];
-  return html`<div class="turn-list"><${Table} label="Turns" columns=${columns} rows=${lines} keyOf=${(/** @type {TurnLine} */ line) => line.id} href=${(/** @type {TurnLine} */ line) => `/turns/${encodeURIComponent(line.id)}`} /></div>`;
+  return html`<div class="turn-list"><${Table} label=${label} columns=${columns} rows=${lines} keyOf=${(/** @type {TurnLine} */ line) => line.id} href=${(/** @type {TurnLine} */ line) => `/turns/${encodeURIComponent(line.id)}`} /></div>`;
 }
 
 /** @param {TurnLine} line */
 const Agent = (line) => html`<span class="turn-agent"><span class="faint">${line.team}/</span>${line.agent}</span>
   ${line.attempts > 1 && html`<span class="tag" title="Workers were lost or drained">${line.attempts} attempts</span>`}
-  ${line.replay_of && html`<span class="tag"><${Icon} name="rotate-cw" size=${12} />again</span>`}`;
+  ${line.replay_of && html`<span class="tag"><${Icon} name="rotate-cw" size=${12} />again</span>`}
+  ${line.asked && html`<span class="turn-asked ellipsis" dir="auto">${line.asked}</span>`}
+  ${line.state === "failed" && line.error && html`<span class="turn-error ellipsis" dir="auto" title=${line.error}>${line.error}</span>`}`;
 
 /** @param {{line: TurnLine, width: number}} props */
 function Timing({ line, width }) {

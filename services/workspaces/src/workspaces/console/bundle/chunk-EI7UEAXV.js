@@ -1,0 +1,55 @@
+import{A as M,B as N,C as U,F as _,K as H,L as z,d as f,e as m,f as C,g as d,i as T,k,n as O,p as a,q as w,w as L,x as B,z as W}from"./chunk-VQFA7AQP.js";var y=k(void 0),G=[];function ye(e){G=e.map(t=>{let o=[...t.path.matchAll(/:(\w+)/g)].map(n=>n[1]);return{pattern:new RegExp(`^${t.path.replace(/:\w+/g,"([^/]+)")}/?$`),names:o,definition:t}}),addEventListener("popstate",A),document.addEventListener("click",te),A()}function q(e,{replace:t=!1}={}){history[t?"replaceState":"pushState"](null,"",e),A()}function A(){let e=location.pathname;for(let{pattern:t,names:o,definition:n}of G){let s=t.exec(e);if(!s)continue;let r=Object.fromEntries(o.map((i,c)=>[i,ee(s[c+1]??"")]));y.value={definition:n,params:r,query:new URLSearchParams(location.search),path:e};return}y.value=null}function ee(e){try{return decodeURIComponent(e)}catch{return e}}function te(e){if(e.defaultPrevented||e.button||e.metaKey||e.ctrlKey||e.shiftKey||e.altKey)return;let t=e.target.closest?.("a[href]");!(t instanceof HTMLAnchorElement)||t.target||t.origin!==location.origin||t.download||t.pathname.startsWith("/api/")||t.getAttribute("href")?.startsWith("#")||(e.preventDefault(),t.href!==location.href&&q(t.pathname+t.search+t.hash))}var ne=L("vendor/icons.svg"),u=({name:e,size:t=16,class:o})=>a`
+  <svg class=${w("icon",o)} width=${t} height=${t} aria-hidden="true">
+    <use href=${`${ne}#${e}`} /></svg>`,j=6e4,F=new Map;function xe(e){let[,t]=f("");return!e||performance.now()-(F.get(e)??-j)<j?null:{src:e,onError:()=>(F.set(e,performance.now()),t(e))}}var oe=({size:e=16})=>a`
+  <svg class="spinner" width=${e} height=${e} viewBox="0 0 16 16" aria-hidden="true">
+  <circle class="track" cx="8" cy="8" r="6.5" /><path d="M8 1.5a6.5 6.5 0 0 1 6.5 6.5" /></svg>`;function D({kind:e="plain",icon:t,busy:o,small:n,href:s,children:r,class:i,disabled:c,onClick:p,...g}){let I=w("button",e,n&&"small",i),l=o?a`<${oe} />`:t&&a`<${u} name=${t} />`,$=a`${l}${r&&a`<span>${r}</span>`}`;return s?a`<a class=${I} href=${s} onClick=${p} ...${g}>${$}</a>`:a`<button type="button" class=${I} ...${{"aria-disabled":c||o||void 0,"aria-busy":o||void 0}} ...${g} onClick=${K=>c||o?K.preventDefault():p?.(K)}>${$}</button>`}var h=({icon:e,label:t,class:o,...n})=>a`
+  <button type="button" class=${w("icon-button",o)} aria-label=${t} title=${t} ...${n}>
+    <${u} name=${e} /></button>`,ae=({tone:e="idle",children:t,title:o,icon:n})=>a`
+  <span class="pill ${e}" title=${o}>
+    ${n?a`<${u} name=${n} size=${12} />`:a`<i class="dot" />`}${t}</span>`,se={ok:{tone:"ok",word:"Healthy"},degraded:{tone:"warn",word:"Degraded"},error:{tone:"bad",word:"Unhealthy"},unknown:{tone:"idle",word:"Not yet checked"}},re=e=>se[e?.status??"unknown"]??{tone:"idle",word:"Unknown"};function Ee({health:e,word:t=!1}){let{tone:o,word:n}=re(e),s=e?.message?`${n}: ${e.message}`:n;return t?a`<${ae} tone=${o} title=${s}>${n}<//>`:a`<span class="health ${o}" role="img" aria-label=${s} title=${s}><i class="dot" /></span>`}var ce={ok:"circle-check",warn:"triangle-alert",bad:"circle-alert",busy:"info",idle:"info"},X=({tone:e="idle",icon:t,children:o,action:n})=>a`
+  <div class="banner ${e}" role=${e==="bad"?"alert":"status"}>
+    <${u} name=${t??ce[e]} /><div class="grow">${o}</div>${n}</div>`,Se=({icon:e,title:t,whole:o=!1,children:n,action:s})=>a`
+  <div class="empty"><span class="empty-icon"><${u} name=${e} size=${20} /></span>
+    ${o?a`<h1>${t}</h1>`:a`<h2>${t}</h2>`}${n&&a`<p>${n}</p>`}${s}</div>`,Ce=({lines:e=3})=>a`
+  <div class="skeleton" role="status" aria-label="Loading">${Array.from({length:e},()=>a`<i />`)}</div>`,Te=({label:e,for:t,hint:o,error:n,children:s})=>a`
+  <div class=${w("field",n&&"bad")}><label for=${t}>${e}</label>${s}
+    ${n&&a`<p class="fault" id=${`${t}-hint`} role="alert">${n}</p>`}
+    ${!n&&o&&a`<p class="hint" id=${`${t}-hint`}>${o}</p>`}</div>`;async function ie(e){if(navigator.clipboard)return navigator.clipboard.writeText(e);let t=Object.assign(document.createElement("textarea"),{value:e}),o=document.querySelector("dialog[open]")??document.body,n=document.activeElement;o.append(t),t.select();let s=document.execCommand("copy");if(t.remove(),n instanceof HTMLElement&&n.focus(),!s)throw new Error("not copied")}function Le({text:e,label:t="Copy"}){let[o,n]=f(!1);m(()=>{let c=o?setTimeout(()=>n(!1),1500):void 0;return()=>clearTimeout(c)},[o]);let s=()=>ie(e).then(()=>n(!0),()=>n(!1)),[r,i]=o?["check","Copied"]:["copy",t];return a`<${h} icon=${r} label=${i} class=${o?"done":""} onClick=${s} />`}var le=4e3,x=k([]),ue=1;function $e(e,t="ok"){let o=ue++;x.value=[...x.value.filter(n=>n.text!==e),{id:o,tone:t,text:e}].slice(-4),t==="ok"&&setTimeout(()=>Q(o),le)}var J=e=>$e(H(e),"bad"),Q=e=>x.value=x.value.filter(t=>t.id!==e),Ae=()=>a`
+  <div class="toaster" role="status" aria-live="polite">${x.value.map(({id:e,tone:t,text:o})=>a`
+    <div key=${e} class="toast ${t}">
+      <${u} name=${t==="ok"?"circle-check":"circle-alert"} /><span class="grow">${o}</span>
+      <${h} icon="x" label="Dismiss" onClick=${()=>Q(e)} /></div>`)}</div>`;function de({title:e,onClose:t,children:o}){let n=d(null),s=T();return m(()=>{let c=document.activeElement;return n.current?.showModal(),()=>{c instanceof HTMLElement&&c.isConnected&&c.focus()}},[]),a`<dialog ref=${n} aria-labelledby=${s} onCancel=${c=>{c.preventDefault(),t()}} onMouseDown=${c=>c.target===n.current&&t()}>
+    <div class="dialog">
+      <header><h2 id=${s}>${e}</h2><${h} icon="x" label="Close" onClick=${t} /></header>${o}</div></dialog>`}var E=k(null),Oe=e=>E.value=e,We=()=>E.value&&a`<${pe} key=${E.value.title} question=${E.value} />`;function pe({question:e}){let[t,o]=f(!1),[n,s]=f(""),r=()=>E.value=null,i=async()=>{o(!0);try{await e.act(),r()}catch(c){s(H(c)),o(!1)}};return a`<${de} title=${e.title} onClose=${r}>
+    <div class="dialog-body"><p>${e.text}</p>${n&&a`<${X} tone="bad">${n}<//>`}</div>
+    <footer><${D} onClick=${r} autofocus=${e.danger}>Cancel<//>
+      <${D} kind=${e.danger?"danger":"primary"} busy=${t} onClick=${i} autofocus=${!e.danger}>${e.action}<//></footer><//>`}var S=4;function V({label:e,icon:t="ellipsis",actions:o}){let[n,s]=f(!1),r=d(null),i=d(null),c=T(),p=()=>[...i.current?.children??[]],g=()=>{s(!1),r.current?.focus()};return C(()=>{!n||!i.current||!r.current||(i.current.showPopover(),me(i.current,r.current.getBoundingClientRect()),(p().find(l=>l.getAttribute("aria-checked")==="true")??p()[0])?.focus())},[n]),m(()=>{if(!n)return;let l=new AbortController,$=b=>{let v=b.target;!i.current?.contains(v)&&!r.current?.contains(v)&&s(!1)};return document.addEventListener("pointerdown",$,{signal:l.signal}),document.addEventListener("scroll",$,{signal:l.signal,capture:!0}),addEventListener("resize",()=>s(!1),{signal:l.signal}),()=>l.abort()},[n]),a`<span class="menu">
+    <button type="button" ref=${r} class="icon-button" aria-label=${e} title=${e} aria-haspopup="menu" aria-expanded=${n}
+      aria-controls=${n?c:void 0} onClick=${()=>s(!n)}><${u} name=${t} /></button>
+    ${n&&a`<div class="menu-list" role="menu" popover="manual" ref=${i} id=${c} aria-label=${e} onKeyDown=${l=>{let $=p(),b=$.indexOf(document.activeElement),v={ArrowDown:b+1,ArrowUp:b-1+$.length,Home:0,End:$.length-1}[l.key];l.key==="Escape"||l.key==="Tab"?g():v!==void 0&&$[v%$.length]?.focus(),!(l.key!=="Escape"&&v===void 0)&&(l.preventDefault(),l.stopPropagation())}}>
+      ${o.map(l=>a`<${fe} key=${l.label} action=${l} close=${g} />`)}</div>`}
+  </span>`}function fe({action:{label:e,icon:t,danger:o,checked:n,act:s},close:r}){return a`<button type="button" tabindex="-1" role=${n===void 0?"menuitem":"menuitemradio"} aria-checked=${n}
+    class=${o?"danger":""} onClick=${()=>{r(),s()}}>
+    ${t&&a`<${u} name=${t} />`}<span class="grow">${e}</span>${n&&a`<${u} name="check" />`}</button>`}function me(e,t){let o=t.bottom+S+e.offsetHeight<=innerHeight,n=Math.max(S,Math.min(t.right-e.offsetWidth,innerWidth-e.offsetWidth-S));e.style.left=`${n}px`,e.style.top=`${o?t.bottom+S:t.top-S-e.offsetHeight}px`}var he=[{href:"/teams",icon:"users",name:"Teams",section:"teams"},{href:"/health",icon:"heart-pulse",name:"Health",section:"health"},{href:"/turns",icon:"activity",name:"Turns",section:"turns"},{href:"/settings",icon:"settings",name:"Settings",section:"settings"}],P=[["auto","monitor","Like the system"],["light","sun","Light"],["dark","moon","Dark"]];function Ze({children:e}){let t=O(!1),o=d(null),n=y.value?.path,s=d(null),r=d(null),i=d(n);C(()=>{i.current===n||!r.current||(i.current=n,t.value=r.current.inert=!1,r.current.focus({preventScroll:!0}))},[n]),m(()=>{t.value&&o.current?.querySelector("a")?.focus()},[t.value]);let c=()=>{t.value=!1,s.current&&(s.current.inert=!1),s.current?.querySelector("button")?.focus()},p=g=>g.key==="Escape"&&t.value&&c();return a`<div class="shell ${t.value?"drawer-open":""}">
+    <a class="skip" href="#main">Skip to content</a>
+    <header class="topbar" ref=${s} inert=${t.value}>
+      <${h} icon="menu" label="Navigation" aria-expanded=${t.value} onClick=${()=>t.value=!0} />
+      <${Y} /><span class="grow" /><${Z} /></header>
+    <div class="scrim" onClick=${c} />
+    <nav class="sidebar" aria-label="Main" ref=${o} onKeyDown=${p}>
+      <${Y} /><${ge} /><${ve} /></nav>
+    <main id="main" tabindex="-1" ref=${r} inert=${t.value}>${e}</main>
+  </div>`}var Y=()=>a`
+  <a class="brand" href="/"><img src=${L("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;function ge(){let e=y.value?.definition.section,t=y.value?.params.ws,o=e!=="workspaces"||N("operates")==="yes",n=({target:s})=>e==="workspaces"&&U("operates",s.open?"yes":"no");return a`<div class="nav-scroll">
+    <ul><${R} href="/workspaces" icon="layout-grid" name="Workspaces" active=${e==="workspaces"&&!t} /></ul>
+    <ul class="nested">${(W.value??[]).map(s=>a`
+      <${R} key=${s.id} href=${`/workspaces/${s.id}`} name=${s.name} active=${t===s.id} />`)}</ul>
+    <details class="platform" open=${o} onToggle=${n}><summary>Platform<${u} name="chevron-right" size=${14} /></summary>
+    <ul>${he.filter(s=>s.section!=="turns"||B.value?.turns).map(s=>a`
+      <${R} key=${s.href} ...${s} active=${e===s.section} />`)}</ul></details></div>`}var R=({href:e,icon:t,name:o,active:n})=>a`
+  <li><a href=${e} aria-current=${n?"page":void 0}>
+    ${t&&a`<${u} name=${t} />`}<span dir="auto">${o}</span></a></li>`;function ve(){let e=P.find(([o])=>o===M.value)??P[0],t=()=>_("/logout").then(()=>B.value=null,J);return a`<div class="nav-foot"><${Z} />
+    <span class="account"><${u} name="user" /><span>${B.value?.account}</span></span>
+    <${V} label=${`Theme: ${e[2]}`} icon=${e[1]} actions=${P.map(([o,n,s])=>({label:s,icon:n,checked:M.value===o,act:()=>M.value=o}))} />
+    <${h} icon="log-out" label="Log out" onClick=${t} /></div>`}var Z=()=>a`<div class="stream" role="status">${z.value==="waiting"&&a`
+  <span><${u} name="wifi-off" size=${14} />Reconnecting…</span>`}</div>`;export{y as a,ye as b,q as c,u as d,xe as e,oe as f,D as g,h,ae as i,re as j,Ee as k,X as l,Se as m,Ce as n,Te as o,ie as p,Le as q,$e as r,J as s,Ae as t,de as u,Oe as v,We as w,V as x,he as y,Ze as z,ge as A,ve as B,Z as C};

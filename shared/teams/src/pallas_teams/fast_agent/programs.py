@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from pallas_teams.fast_agent.cards import cards_in, read_card
-from pallas_teams.fast_agent.source import LOADS, NAME_IT, FoundAgent, Known, Module, agent_of, function_of, read_module
+from pallas_teams.fast_agent.literals import Known
+from pallas_teams.fast_agent.source import LOADS, NAME_IT, FoundAgent, Module, agent_of, function_of, read_module
 from pallas_teams.faults import FaultList, Mark
 
 _CLASS = "FastAgent"
@@ -135,7 +136,9 @@ class Programs:
                 continue
             if isinstance(call.func, ast.Attribute) and call.func.attr == LOADS:
                 given = [*call.args, *(it.value for it in call.keywords if it.arg == "path")]
-                yield from self._cards(Known(module).path(given[0]) if given else None, module.mark(call))
+                yield from self._cards(
+                    Known(module.path, module.tree).path(given[0]) if given else None, module.mark(call)
+                )
             else:
                 yield agent_of(module, call)
 
@@ -166,7 +169,7 @@ class Programs:
         if module is None or given is None or (isinstance(given, ast.Constant) and given.value is None):
             yield from last.values()
             return
-        path = Known(module).path(given)
+        path = Known(module.path, module.tree).path(given)
         config, where = path and self._settings_at(path), {"": module.mark(given)}
         for agent in last.values():
             yield replace(agent, config=config, elsewhere=path is None, places={**agent.places, **where})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pallas_teams.addresses import FORBIDDEN_REASON
+from pallas_teams.fast_agent.literals import Known, dotted
 from pallas_teams.faults import FaultList, Mark, read_file
 from pallas_teams.schema import FORBIDDEN
 
@@ -26,8 +27,6 @@ DECORATORS = frozenset(
 LOADS = "load_agents"
 NAME_IT = "name it in an agents.yaml"
 _MEMBERS = ("agents", "sequence", "fan_out", "fan_in", "generator", "evaluator", "worker")
-_SAME = ("resolve", "absolute", "abspath", "realpath", "expanduser", "str", "fspath", "Path")
-"""Calls that give the same file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +137,16 @@ def _module(path: Path, tree: ast.Module) -> Module:
                     else:
                         imported[it.asname or it.name] = (level, module or "", it.name)
             case ast.ClassDef(name=name):
-                bases[name] = tuple(filter(None, map(_dotted, node.bases)))
+                bases[name] = tuple(filter(None, map(dotted, node.bases)))
             case (
                 ast.Assign(targets=[target], value=value)
                 | ast.AnnAssign(target=target, value=value)
                 | ast.NamedExpr(target=target, value=value)
-            ) if name := _dotted(target):
+            ) if name := dotted(target):
                 if isinstance(value, ast.Call):
                     if at_import or name not in made:
                         made[name] = (value, at_import)
-                elif value is not None and (other := _dotted(value)):
+                elif value is not None and (other := dotted(value)):
                     same[name] = other
             case ast.Call():
                 calls.append(node)
@@ -162,7 +161,7 @@ def _module(path: Path, tree: ast.Module) -> Module:
         for call in calls
         if isinstance(call.func, ast.Attribute)
         and call.func.attr in (*DECORATORS, LOADS)
-        and (name := _dotted(call.func.value))
+        and (name := dotted(call.func.value))
     ]
     uses.sort(key=lambda each: each[1].lineno)
     return Module(
@@ -195,14 +194,14 @@ def _returned(function: ast.FunctionDef) -> Iterator[str]:
     """The functions whose results a function returns, at once or by a name."""
     nodes = list(ast.walk(function))
     made = {
-        _dotted(target): function_of(it.value)
+        dotted(target): function_of(it.value)
         for it in nodes
         if isinstance(it, ast.Assign) and isinstance(it.value, ast.Call)
         for target in it.targets
     }
     for node in nodes:
         if isinstance(node, ast.Return) and node.value is not None:
-            yield function_of(node.value) if isinstance(node.value, ast.Call) else made.get(_dotted(node.value), "")
+            yield function_of(node.value) if isinstance(node.value, ast.Call) else made.get(dotted(node.value), "")
 
 
 def _is_guard(node: ast.AST) -> bool:
@@ -211,25 +210,14 @@ def _is_guard(node: ast.AST) -> bool:
     )
 
 
-def _dotted(node: ast.AST) -> str:
-    """`a.b.c`; empty for anything else."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr) if owner := _dotted(value):
-            return f"{owner}.{attr}"
-        case _:
-            return ""
-
-
 def function_of(call: ast.Call) -> str:
     """The name of what is called; of an attribute of anything else, that of the attribute. Empty if it has none."""
-    return _dotted(call.func) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+    return dotted(call.func) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
 
 
 def agent_of(module: Module, call: ast.Call) -> FoundAgent:
     """The agent that a call of a decorator declares."""
-    known = Known(module)
+    known = Known(module.path, module.tree)
     assert isinstance(call.func, ast.Attribute)
     type_ = call.func.attr
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
@@ -255,83 +243,6 @@ def agent_of(module: Module, call: ast.Call) -> FoundAgent:
             if isinstance(node, ast.Constant)
         },
     )
-
-
-class Known:
-    """Reads expressions of a module: literals, names that it gives such at its top, and paths that are made of them."""
-
-    def __init__(self, module: Module) -> None:
-        self._path = module.path
-        self._named: dict[str, ast.expr] = {}
-        for node in module.tree.body:
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)], value=value)
-                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                ):
-                    self._named[name] = value
-                case _:
-                    pass
-
-    def value(self, node: ast.expr) -> object:
-        """The value; None if it is not known. Names are followed, also in lists."""
-        match node:
-            case ast.Name(id=name) if isinstance(found := self._named.get(name), ast.Constant | ast.List | ast.Tuple):
-                return self.value(found)
-            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-                return [self.value(item) for item in items]
-            case ast.Constant(value=value):
-                return value
-            case _:
-                return None
-
-    def path(self, node: ast.expr, depth: int = 0) -> Path | None:
-        """A path, against the working directory if it is relative; None if it is not known."""
-        again = depth + 1
-        match node:
-            case _ if depth > 20:
-                return None
-            case ast.Constant(value=str(text)):
-                return Path(text)
-            case ast.Name(id="__file__"):
-                return self._path.absolute()
-            case ast.Name(id=name) if name in self._named:
-                return self.path(self._named[name], again)
-            case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return self._joined([left, right], again)
-            case ast.Attribute(value=value, attr="parent"):
-                found = self.path(value, again)
-                return found and found.parent
-            case ast.Subscript(value=ast.Attribute(value=value, attr="parents"), slice=ast.Constant(value=int(number))):
-                found = self.path(value, again)
-                return found.parents[number] if found and 0 <= number < len(found.parents) else None
-            case ast.Call(func=function, args=arguments):
-                return self._called(function, arguments, again)
-            case _:
-                return None
-
-    def _called(self, function: ast.expr, arguments: list[ast.expr], depth: int) -> Path | None:
-        name = function.attr if isinstance(function, ast.Attribute) else _dotted(function)
-        match name, arguments:
-            case "cwd" | "getcwd", []:
-                return Path()
-            case "dirname", [one]:
-                found = self.path(one, depth)
-                return found and found.parent
-            case "join" | "joinpath" | "Path" | "PurePath", [_, *_]:
-                owner = [function.value] if name == "joinpath" and isinstance(function, ast.Attribute) else []
-                return self._joined([*owner, *arguments], depth)
-            case _ if name in _SAME and arguments:
-                return self.path(arguments[0], depth)
-            case _ if name in _SAME and isinstance(function, ast.Attribute):
-                return self.path(function.value, depth)
-            case _:
-                return None
-
-    def _joined(self, parts: list[ast.expr], depth: int) -> Path | None:
-        found = [self.path(part, depth) for part in parts]
-        known = [each for each in found if each is not None]
-        return Path(*known) if len(known) == len(found) else None
 
 
 def _text(value: object) -> str | None:

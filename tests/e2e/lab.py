@@ -62,14 +62,6 @@ class Lab:
         """The log lines of all replicas of a service."""
         return "\n".join(path.read_text() for path in sorted(Path(self.stack.ready()["log"]).glob(f"{service}-*.log")))
 
-    def pid_of(self, service: str, instance: str) -> int:
-        """The process with the name `instance` in its log."""
-        ready = self.stack.ready()
-        for number, pid in enumerate(ready["pids"][service], 1):
-            if instance in (Path(ready["log"]) / f"{service}-{number}.log").read_text():
-                return pid
-        raise LookupError(instance)
-
     def answers(self) -> bool:
         """Whether the registry and every gateway are ready."""
         ready = self.stack.ready()

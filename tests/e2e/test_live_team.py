@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from mcp.client.subscriptions import PromptsListChanged, ToolsListChanged
 from tests.e2e.calls import call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
@@ -69,3 +70,14 @@ async def test_an_added_agent_is_listed_and_served_at_once_until_it_is_removed(
         async with within(1.0):
             await eventually(lambda: "local.live/pallas-guest" not in listed(lab))
             await eventually(lambda: {status(lab, 0), status(lab, 1)} == {404})
+
+
+async def test_listening_clients_are_notified_when_an_agents_description_changes(lab: Lab, edited: Path) -> None:
+    agents = edited / "agents.yaml"
+    async with (
+        lab.client("host", team="live") as client,
+        client.listen(tools_list_changed=True, prompts_list_changed=True) as changes,
+    ):
+        agents.write_text(agents.read_text().replace("Is always there", "Speaks up").replace("title: Host", "title: A"))
+        events = [event async for event in changes]
+    assert {type(event) for event in events} == {ToolsListChanged, PromptsListChanged}

@@ -144,15 +144,6 @@ class Platform:
         """The cancels until now."""
         return [claimed for claimed in self.claims.items if isinstance(claimed.claim, CancelRequested)]
 
-    async def worker_of(self, attempt: int) -> str:
-        """Wait for the worker that makes this attempt at the first turn of this team."""
-
-        def found(claims: list[TurnClaim]) -> list[str]:
-            own = [item.claim for item in claims if item.team == self.team and isinstance(item.claim, Claimed)]
-            return [claim.worker for claim in own if claim.attempt == attempt]
-
-        return found(await self.claims.until(lambda claims: bool(found(claims))))[0]
-
     async def outcome(self, claimed: TurnClaim) -> TurnOutcome:
         """Wait for the end of a turn."""
 

@@ -6,8 +6,10 @@ name has to be named in `agents.yaml`.
 """
 
 import ast
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,12 @@ class FoundAgent:
 def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
     """The agents that a module declares. One that is no Python is left out, one that forwards bearers is a fault."""
     try:
-        tree = ast.parse(read_file(path), filename=str(path))
+        content = read_file(path)
+        if (undecoded := _undecoded(content)) is not None:
+            line, why = undecoded
+            faults.leave_out(Mark(str(path), line, 1), why)
+            return ()
+        tree = ast.parse(content, filename=str(path))
     except OSError as error:
         faults.leave_out(Mark(str(path)), f"cannot be read: {error.strerror or type(error).__name__}")
         return ()
@@ -58,6 +65,19 @@ def read_source(path: Path, faults: FaultList) -> tuple[FoundAgent, ...]:
     instances = dict(_instances(tree))
     unseen = [FoundAgent("", "agent", Mark(str(path), made.lineno, 1)) for made in instances.values()]
     return tuple(_agents(tree, path, instances)) or tuple(unseen[:1])
+
+
+def _undecoded(content: bytes) -> tuple[int, str] | None:
+    """The line of a module that is not in the encoding that it names, or in UTF-8, with what is wrong; None: it is."""
+    try:
+        encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+    except SyntaxError as error:
+        return 1, f"cannot be decoded: {error.msg}"
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        return content.count(b"\n", 0, error.start) + 1, f"is not {encoding}, which is its encoding"
+    return None
 
 
 def _instances(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:

@@ -10,7 +10,9 @@ from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, un
 from tests.integration.real_parts import until
 
 from pallas_bus.transport import kv
+from pallas_cli.processes.fast_agent import run_faults
 from pallas_contracts.catalog import WORKERS
+from pallas_teams import load_team
 
 PYTHON = python()
 
@@ -90,7 +92,7 @@ def write_folder(folder: Path) -> Path:
     for name, (before, tool) in LOOKS.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "agent.py").write_text(PROGRAM.format(name=name, before=before, tool=tool), "utf-8")
-        (folder / name / "helper.py").write_text(f"WHO = '{name}'\n", "utf-8")
+        (folder / name / "helper.py").write_text(HELPER.format(name=name), "utf-8")
         (folder / name / "helper_at_run_time.py").write_text(f"LATE = 'late {name}'\n", "utf-8")
     latin = PROGRAM.format(name="latin", before="", tool="return 'Grüße'")
     (folder / "cal" / "latin.py").write_bytes(f"# coding: latin-1\n{latin}".encode("latin-1"))
@@ -147,3 +149,19 @@ async def test_a_program_that_is_mended_is_hosted(stage: Stage) -> None:
 
     await until(hosted, 60)
     assert (await stage.call("cal", "hello")).text == "hello"
+
+
+def test_a_check_tells_the_programs_that_do_not_return_or_end_their_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cal", "sleeps", "leaves"):
+        before, tool = LOOKS[name]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.py").write_text(PROGRAM.format(name=name, before=before, tool=tool), "utf-8")
+        (tmp_path / name / "helper.py").write_text(HELPER.format(name=name), "utf-8")
+    monkeypatch.setenv("PALLAS_IMPORT_SECONDS", "10")
+    found = {fault.path: fault.message for fault in run_faults([load_team(tmp_path, {})])}
+    assert found == {
+        "agents.leaves": FAILED["leaves"],
+        "agents.sleeps": "sleeps/agent.py has not returned from its import for 10 s",
+    }

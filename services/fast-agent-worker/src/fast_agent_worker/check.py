@@ -20,6 +20,7 @@ from typing import Any
 
 from fast_agent_worker.hosting import host_team
 from fast_agent_worker.programs.environment import activate
+from fast_agent_worker.programs.fork_server import preload
 from fast_agent_worker.programs.parts import Part, ending, parts_of, split
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_contracts.errors import PallasError
@@ -126,8 +127,10 @@ def main() -> None:
     os.dup2(2, 1)  # what the team's code prints is no part of the document
     folder = Path(sys.argv[1]).absolute()
     found: dict[str, Any]
+    preload()
     try:
-        settings = FastAgentSettings.from_env(os.environ)
+        seconds = os.environ.get("PALLAS_IMPORT_SECONDS", "")
+        settings = FastAgentSettings.from_env({"PALLAS_IMPORT_SECONDS": seconds})
         check = _Check(load_team(folder, os.environ), settings)
         check.run()
         found = {"hosted": check.hosted, "failed": check.failed}

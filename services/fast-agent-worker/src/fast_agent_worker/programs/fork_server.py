@@ -42,9 +42,8 @@ def main() -> None:
     orders, output = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # programs that read it are told that there is nobody
     os.dup2(2, 1)
+    preload()
     with quick_imports():
-        for module in _USUAL:
-            import_module(module)
         from fast_agent_worker.programs.program import run_program
     children = dict[int, Status]()
     for order in _orders(orders, children):
@@ -62,6 +61,13 @@ def main() -> None:
         signal.signal(number, signal.SIG_DFL)
     os.close(orders)
     run_program(order, status, sys.argv[1:])
+
+
+def preload() -> None:
+    """Import what each program needs."""
+    with quick_imports():
+        for module in _USUAL:
+            import_module(module)
 
 
 def _orders(source: int, children: dict[int, Status]) -> Iterator[dict[str, Any]]:

@@ -143,11 +143,21 @@ class Programs:
         for each in self._restarts:
             each.cancel()
         self._restarts.clear()
-        ending = [self._stop(each) for each in self._all()]
-        for each in ending:
-            with suppress(TimeoutError):
+        for each in self._all():
+            self._stop(each)
+        for each in tuple(self._running.values()):
+            try:
                 async with asyncio.timeout(self.settings.drain_seconds + _KILL_SECONDS):
                     await each.ended.wait()
+            except TimeoutError:
+                each.send(signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Let processes that were stopped give their turns back, and kill those that do not end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_KILL_SECONDS):
+                await self.drain()
+        for each in self._running.values():
             each.send(signal.SIGKILL)
 
     async def listen(self) -> None:
@@ -307,9 +317,12 @@ async def programs_of(settings: FastAgentSettings, process: Process) -> AsyncGen
             process.running(programs.listen(), "programs"),
             process.running(programs.watch(), "watch of programs"),
         ):
-            await programs.host()
-            async with process.running(programs.follow_changes(), "changes"):
-                yield programs
+            try:
+                await programs.host()
+                async with process.running(programs.follow_changes(), "changes"):
+                    yield programs
+            finally:
+                await programs.close()
     finally:
         assert server.stdin is not None
         server.stdin.close()

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fast_agent_worker.hosting import host_team
+from fast_agent_worker.parts import Part, ending, parts_of, split
 from fast_agent_worker.programs.environment import activate
 from fast_agent_worker.programs.fork_server import preload
-from fast_agent_worker.programs.parts import Part, ending, parts_of, split
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_contracts.errors import PallasError
 from pallas_teams import TeamFolder, load_team

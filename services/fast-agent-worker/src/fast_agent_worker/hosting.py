@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fast_agent_worker.own_agents import adopt_agents
-from fast_agent_worker.programs.parts import Part
+from fast_agent_worker.parts import Part
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.models import close_connections
 from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, teach

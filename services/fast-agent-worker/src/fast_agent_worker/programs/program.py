@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from fast_agent_worker.hosting import host_team
+from fast_agent_worker.parts import Part
 from fast_agent_worker.programs.environment import activate
-from fast_agent_worker.programs.parts import Part
 from fast_agent_worker.programs.status import Status
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_executor.executor import Executor

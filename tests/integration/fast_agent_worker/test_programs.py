@@ -9,7 +9,7 @@ from tests.conftest import Connecting
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 from tests.integration.real_parts import until
 
-from pallas_bus.transport import kv
+from pallas_bus import kv
 from pallas_cli.processes.fast_agent import run_faults
 from pallas_contracts.catalog import WORKERS
 from pallas_teams import load_team

@@ -11,15 +11,15 @@ from fast_agent_worker.parts import Part
 from fast_agent_worker.programs.environment import activate
 from fast_agent_worker.programs.status import Status
 from fast_agent_worker.settings import FastAgentSettings
-from pallas_executor.executor import Executor
-from pallas_executor.teams.host_teams import HostedTeam, HostTeams
-from pallas_executor.teams.metered import Watching
-from pallas_executor.teams.worker import work_for_teams
+from pallas_hosting.folders import HostedTeam, HostTeams
+from pallas_hosting.metered import Watching
+from pallas_hosting.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service, run
 from pallas_runtime.start import environment
 from pallas_teams import TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
+from pallas_turns.executor import Executor
 
 
 def run_program(order: Mapping[str, Any], status: Status, arguments: Sequence[str]) -> NoReturn:

@@ -24,7 +24,7 @@ from typing import Any
 from fast_agent_worker.parts import Part, ending, parts_of, source_of, split
 from fast_agent_worker.programs.metrics import metrics_of
 from fast_agent_worker.settings import FastAgentSettings
-from pallas_executor.teams.host_teams import WATCH_INTERVAL
+from pallas_hosting.folders import WATCH_INTERVAL
 from pallas_runtime.process import BROKER, STORED, Process
 from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
 

@@ -33,7 +33,7 @@ FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true; $(RUN) python -m tes
 # The same for the environment of fast-agent-worker, with the bytecode of what its processes import.
 FETCH_FAST_AGENT := $(RUN) python -c "import os; from pallas_cli.processes.fast_agent import fast_agent_python; \
 	fast_agent_python(os.environ, print)" && \
-	PYTHONDONTWRITEBYTECODE= $(FAST_AGENT_WORKER)/bin/python -c "import fast_agent, fast_agent_worker.hosting" || true
+	PYTHONDONTWRITEBYTECODE= $(FAST_AGENT_WORKER)/bin/python -m fast_agent_worker.programs.fork_server < /dev/null > /dev/null || true
 
 # Everything that the wheels need, with versions and hashes of the lock file, as CycloneDX.
 SBOM := $(UV) export --quiet --frozen --no-dev --all-packages --format cyclonedx1.5

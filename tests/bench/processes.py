@@ -20,7 +20,7 @@ _RETRY = 0.05
 
 
 class Measured:
-    """A process that is looked at: what it has used."""
+    """A process that is looked at: what it has used, with those that it has started and that still run."""
 
     def __init__(self, name: str, pid: int) -> None:
         self.name = name
@@ -29,12 +29,14 @@ class Measured:
 
     def cpu_seconds(self) -> float:
         """CPU time it has used so far, user and system."""
-        times = self._ps.cpu_times()
-        return times.user + times.system
+        return sum(sum(each.cpu_times()[:2]) for each in self._all())
 
     def rss_bytes(self) -> int:
         """Memory it has now."""
-        return self._ps.memory_info().rss
+        return sum(each.memory_info().rss for each in self._all())
+
+    def _all(self) -> list[psutil.Process]:
+        return [self._ps, *self._ps.children(recursive=True)]
 
 
 class Process(Measured):

@@ -74,7 +74,10 @@ class Part:
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if there is a process."""
         if self._process is not None and self.up:
-            self._process.send_signal(number)
+            if number in (signal.SIGSTOP, signal.SIGCONT):  # with the processes that it has started
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
             self.paused = number == signal.SIGSTOP or (self.paused and number != signal.SIGCONT)
             self._ends = self._ends or number not in (signal.SIGSTOP, signal.SIGCONT)
 
@@ -101,7 +104,7 @@ class Part:
     def close(self) -> None:
         """Kill it."""
         if self._process is not None and self.up:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 

@@ -17,7 +17,7 @@ from pallas_runtime.settings import Settings
 
 FOLDER = ROOT / "services" / "fast-agent-worker"
 SOURCE = FOLDER / "src" / "fast_agent_worker"
-ROOMS = (("",), ("project",), ("turns",), ("own_agents",), ("hosting",), ("app", "check", "__main__"))
+ROOMS = (("",), ("project",), ("turns",), ("own_agents",), ("hosting",), ("programs",), ("app", "check", "__main__"))
 LOCKS = {"workspace": ROOT / "uv.lock", "fast-agent-worker": FOLDER / "uv.lock"}
 
 

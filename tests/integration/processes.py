@@ -32,7 +32,11 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        """Send it a signal. It is paused, and goes on, with all processes that it has started."""
+        if number in (signal.SIGSTOP, signal.SIGCONT):
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
 
     async def missing(self) -> dict[str, str] | None:
         """What it misses to be ready: empty if it is ready, None if it does not answer."""
@@ -87,11 +91,18 @@ async def a_service(
     environ = {**os.environ, **(others or {}), **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            python, "-m", module, env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
+            python,
+            "-m",
+            module,
+            env=environ,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=errors,
+            start_new_session=True,
         )
     try:
         yield Service(instance, port, log, process)
     finally:
         with suppress(ProcessLookupError):
-            process.kill()  # this ends a paused process, too
+            os.killpg(process.pid, signal.SIGKILL)  # this ends paused processes, too
         await process.wait()

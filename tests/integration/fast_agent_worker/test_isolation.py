@@ -37,18 +37,25 @@ async def converse(stage: Stage, number: int) -> None:
             assert f"{word}: 42" in await say(client, tool)
 
 
-def left(process: psutil.Process) -> tuple[int, int, int]:
-    """Child processes, open files and connections, and threads of a process."""
-    return len(process.children(recursive=True)), process.num_fds(), process.num_threads()
+def left(processes: list[psutil.Process]) -> tuple[int, int, int]:
+    """How many processes a worker has, their open files and connections, and their threads."""
+    return len(processes), sum(it.num_fds() for it in processes), sum(it.num_threads() for it in processes)
+
+
+def processes_of(stage: Stage) -> list[psutil.Process]:
+    """The worker, with the processes of its programs and servers."""
+    worker = psutil.Process(stage.worker.process.pid)
+    return [worker, *worker.children(recursive=True)]
 
 
 @pytest.mark.timeout(600)
 async def test_conversations_share_nothing_and_leave_nothing(stage: Stage) -> None:
-    worker = psutil.Process(stage.worker.process.pid)
     await asyncio.gather(*(converse(stage, number) for number in range(CONVERSATIONS)))
-    before, memory = left(worker), worker.memory_info().rss
+    workers = processes_of(stage)
+    before, memory = left(workers), sum(it.memory_info().rss for it in workers)
     await asyncio.gather(*(converse(stage, number) for number in range(CONVERSATIONS)))
-    after, grown = left(worker), worker.memory_info().rss / memory
+    workers = processes_of(stage)
+    after, grown = left(workers), sum(it.memory_info().rss for it in workers) / memory
     print(f"{before} {after} {memory / 1e6:.0f} MB, then {grown:.3f} of it")
     assert all(now - was <= most for now, was, most in zip(after, before, (0, 4, 2), strict=True))
     assert grown < 1.1

@@ -6,14 +6,15 @@ An agent that cannot be made is reported; the others are hosted.
 import asyncio
 import logging
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from fast_agent_worker.own_agents import adopt_agents
+from fast_agent_worker.parts import Part
 from fast_agent_worker.project.load import Prepared, Project, silence
 from fast_agent_worker.project.models import close_connections
 from fast_agent_worker.project.named_models import NamedModel, dependency_of, lacking, models_of, teach
@@ -40,19 +41,32 @@ log = logging.getLogger(__name__)
 
 
 async def host_team(
-    folder: TeamFolder, settings: FastAgentSettings, watching: Watching = UNWATCHED, *, connect: bool = True
+    folder: TeamFolder,
+    settings: FastAgentSettings,
+    watching: Watching = UNWATCHED,
+    *,
+    connect: bool = True,
+    part: Part | None = None,
+    making: Callable[[str], AbstractContextManager[None]] = nullcontext,
 ) -> HostedTeam:
-    """Make the agents of a checked folder. Without `connect`, no server is started or called.
+    """Make the agents of a checked folder, or only those of a part. Without `connect`, no server is started or called.
+
+    Each is made inside `making`.
 
     Raises:
         Rejected: its settings cannot be read.
     """
-    host = _Host(folder, settings, watching, connect)
-    for agent in folder.agents.values():
-        if agent.kind == FAST_AGENT:
+    mine = {name: it for name, it in (part.of(folder) if part else folder.agents).items() if it.kind == FAST_AGENT}
+    host = _Host(replace(folder, agents=mine), settings, watching, connect)
+    for name, agent in mine.items():
+        if part is not None and name in part.failed:
+            host.give_up(agent, part.failed[name])
+            continue
+        with making(name):
             await host.add(agent)
     host.start()
-    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted)
+    elsewhere = folder.agents.keys() - mine.keys()
+    return HostedTeam(folder.name, folder.version, host.hosted, host, host.failed, host.unstarted, elsewhere)
 
 
 @dataclass(slots=True)
@@ -81,12 +95,12 @@ class _Host:
             self._bytes += await check_agent(hosted.definition, self._bytes)
             self.hosted.append(hosted)
         except PallasError as error:
-            self._give_up(agent, error.message)
+            self.give_up(agent, error.message)
         except ValidationError as error:
-            self._give_up(agent, f"its definition cannot be used: {reason_of(error)}")
+            self.give_up(agent, f"its definition cannot be used: {reason_of(error)}")
         except Exception as error:  # of many kinds: fast-agent reads files of the folder when it needs them
             log.exception("an agent cannot be made", extra={"agent": agent.name})
-            self._give_up(agent, f"fast-agent refuses it: {why(error, self.folder.folder.absolute())}")
+            self.give_up(agent, f"fast-agent refuses it: {why(error, self.folder.folder.absolute())}")
 
     def start(self) -> None:
         """Connect the servers of all agents."""
@@ -208,7 +222,8 @@ class _Host:
             update["tools"] = (tool.model_copy(update={"input_schema": with_ours(config.tool_input_schema)}),)
         return definition.model_copy(update=update)
 
-    def _give_up(self, agent: AgentConfig, reason: str) -> None:
+    def give_up(self, agent: AgentConfig, reason: str) -> None:
+        """Report why an agent cannot be made."""
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
         self.failed[agent.name] = reason
         try:

@@ -21,6 +21,9 @@ class FastAgentSettings(WorkerSettings):
         "same-turn", description="servers that are agents of the folder: called in the same turn, or over their address"
     )
 
+    import_seconds: float = Field(
+        30.0, gt=0, description="seconds after which a program that has not returned from its import is told"
+    )
     gateway_urls: Names = Field(
         (),
         description="base URLs of the gateways, with commas: a server at one of them may be an agent of the folder",

@@ -7,7 +7,7 @@ its team stays as it was, and so do all others.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,8 @@ class TeamRuntime(Protocol):
 class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
-    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded.
+    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded. `elsewhere`
+    are agents of the same kinds that other processes host.
     """
 
     team: str
@@ -55,6 +56,7 @@ class HostedTeam:
     shared: TeamRuntime
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unstarted: Sequence[AgentDefinition] = ()
+    elsewhere: Collection[str] = ()
 
 
 WATCH_INTERVAL = 0.5
@@ -102,6 +104,10 @@ class HostTeams:
         """What is wrong with each stdio dependency, by its key; None when it answers."""
         return {key: why for hosted in self.hosted.values() for key, why in hosted.shared.stdio_health().items()}
 
+    def files_read(self) -> Collection[Path]:
+        """The files of the folders that were read so far."""
+        return [file for folder in self.folders for file in self._changes.files_read(folder)]
+
     async def close(self) -> None:
         """Close what the teams share. No turn may run."""
         for hosted in self.hosted.values():
@@ -146,25 +152,6 @@ class HostTeams:
             if changed := await asyncio.to_thread(self._changes.unread):
                 for folder in dict.fromkeys((*changed, *self._refused)):
                     await self._reload(folder)
-
-    async def wait_for_change(self) -> None:
-        """Return when a folder has changed and has no faults: it needs a new process."""
-        while True:
-            await asyncio.sleep(WATCH_INTERVAL)
-            changed = await asyncio.to_thread(self._changes.unread)
-            files = [name for it in changed for name in await asyncio.to_thread(self._changes.changed, it)]
-            if changed and await self._usable(changed):
-                facts = {"folder": changed[0].name, "files": files}
-                log.info("the folder has changed, so this process ends", extra=facts)
-                return
-
-    async def _usable(self, changed: Sequence[Path]) -> bool:
-        """Whether a changed folder can be hosted. Each is judged once for each change."""
-        async with self._reading(*changed):
-            _, refused = await self._load()
-        for folder in refused.keys() & set(changed):
-            self._refuse(folder, refused[folder])
-        return not refused.keys() >= set(changed)
 
     async def _reload(self, folder: Path) -> None:
         self._refused.discard(folder)
@@ -237,8 +224,15 @@ class HostTeams:
 
     async def _publish(self, team: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in team.agents]
-        kinds, unstarted = self.kinds, team.unstarted
-        await publish_definitions(self.bus, team.team, team.version, definitions, unstarted=unstarted, kinds=kinds)
+        await publish_definitions(
+            self.bus,
+            team.team,
+            team.version,
+            definitions,
+            unstarted=team.unstarted,
+            kinds=self.kinds,
+            elsewhere=team.elsewhere,
+        )
 
 
 async def _close_when_idle(before: HostedTeam) -> None:

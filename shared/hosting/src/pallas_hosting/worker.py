@@ -34,11 +34,16 @@ type MakeTeam = Callable[[TeamFolder, Watching], Awaitable[HostedTeam]]
 
 @asynccontextmanager
 async def work_for_teams(
-    settings: WorkerSettings, process: Process, make: MakeTeam, kinds: frozenset[str], *, reloads: bool = True
+    settings: WorkerSettings,
+    process: Process,
+    make: MakeTeam,
+    kinds: frozenset[str],
+    *,
+    made: Callable[[HostTeams], None] | None = None,
 ) -> AsyncGenerator[Executor]:
     """Connect, host the teams' agents of these kinds, and execute their turns.
 
-    Without `reloads`, the process ends when a folder has changed.
+    With `made`, which is called when the teams are hosted, changes of their folders are somebody else's business.
 
     Raises:
         Rejected: the price table has faults.
@@ -56,10 +61,11 @@ async def work_for_teams(
             await hosting.host_teams()
             publish_again(bus, hosting.publish)
             troubles = Troubles(failed=hosting.failed, agents=hosting.troubles, stdio=hosting.stdio)
-            background = [
-                process.vital(bus.spawn(hosting.follow_changes() if reloads else hosting.wait_for_change())),
-                process.vital(bus.spawn(executor.send_presence(troubles))),
-            ]
+            background = [process.vital(bus.spawn(executor.send_presence(troubles)))]
+            if made is None:
+                background.append(process.vital(bus.spawn(hosting.follow_changes())))
+            else:
+                made(hosting)
             try:
                 async with _watch_log(bus, hosting) as leaders:
                     process.probes.checks[STORED] = leaders.missing

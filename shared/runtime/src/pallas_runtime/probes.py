@@ -44,7 +44,8 @@ class Probes:
     `notes` are the same for what an operator should know of a process that is ready: `/readyz` shows them.
     `starting` is the reason of `/readyz` until the process has `started`. `revision` is the commit that it was built
     from. `json_metrics`: the application answers
-    `/metrics` itself, unless the `Accept` header asks for text.
+    `/metrics` itself, unless the `Accept` header asks for text. `lives`, and `text` of the metrics, are of a process
+    whose work is done by others.
     """
 
     metrics: CollectorRegistry = field(default_factory=_registry)
@@ -55,6 +56,8 @@ class Probes:
     draining: bool = False
     json_metrics: bool = False
     revision: str = "unknown"
+    lives: Callable[[], bool] = lambda: True
+    text: Callable[[], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:
         ready = Gauge("pallas_ready", "1 when the process can do its work, as /readyz says", registry=self.metrics)
@@ -94,14 +97,17 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
             return
         match scope["path"]:
             case "/livez":
-                await _answer(send, 200, b'{"status":"ok"}', "application/json")
+                lives = probes.lives()
+                body = b'{"status":"ok"}' if lives else b'{"status":"does not go on"}'
+                await _answer(send, 200 if lives else 503, body, "application/json")
             case "/readyz":
                 missing = probes.missing()
                 body = {"status": "not ready", "missing": missing} if missing else {"status": "ok"}
                 body |= {"notes": notes} if (notes := probes.noted()) else {}
                 await _answer(send, 503 if missing else 200, json.dumps(body).encode(), "application/json")
             case "/metrics" if not probes.json_metrics or _wants_text(scope):
-                await _answer(send, 200, generate_latest(probes.metrics), CONTENT_TYPE_LATEST)
+                text = generate_latest(probes.metrics) if probes.text is None else await probes.text()
+                await _answer(send, 200, text, CONTENT_TYPE_LATEST)
             case _ if (served := inner()) is not None:
                 await served(scope, receive, send)
             case _ if probes.started:

@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
@@ -14,9 +14,14 @@ def start(module: str) -> NoReturn:
     with quick_imports():
         app = import_module(f"{module}.app")
         from pallas_runtime.run import run
-        from pallas_runtime.settings import variable
-    arguments = {variable(word.strip("-").replace("-", "_")): "true" for word in sys.argv[1:]}
-    run(app.SERVICE, os.environ | arguments)
+    run(app.SERVICE, environment(sys.argv[1:]))
+
+
+def environment(arguments: Sequence[str]) -> dict[str, str]:
+    """The variables of this process, and those that arguments such as `--hold` stand for."""
+    from pallas_runtime.settings import variable
+
+    return os.environ | {variable(word.strip("-").replace("-", "_")): "true" for word in arguments}
 
 
 @contextmanager

@@ -40,14 +40,17 @@ class FolderChanges:
         return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
     @contextmanager
-    def reading(self, folder: Path) -> Generator[None]:
-        """Record the folder as read, if it does not change while the block reads it."""
+    def reading(self, folder: Path) -> Generator[set[str]]:
+        """Record the folder as read, if it does not change while the block reads it.
+
+        The block may add the paths of files that another process has read for it.
+        """
         before, opened = file_digests(folder), set[str]()
         self._doubted.discard(folder)
         self._partial.discard(folder)
         try:
             with _noting(opened):
-                yield
+                yield opened
         except BaseException:
             self._doubted.add(folder)
             raise
@@ -60,6 +63,10 @@ class FolderChanges:
                 self._read[folder] = self._digest(folder)
             else:
                 self.forget(folder)
+
+    def files_read(self, folder: Path) -> frozenset[Path]:
+        """The files of a folder that were read so far."""
+        return frozenset(self._files.get(folder, ()))
 
     def doubt(self, folder: Path, *, partial: bool = False) -> None:
         """Count all files of a folder that is or was read: it does not work. `partial`: an agent of it does not."""

@@ -124,7 +124,8 @@ def _check_sources(agent: Branch, path: FieldPath, folder: Path, environ: Mappin
             continue
         name = str(leaf.value)
         found = module_file(folder, name) if field == "module" else name
-        problem = file_fault(folder, found, text=True, links=True) if found else "no such module in the team's folder"
+        text = field == "card"  # a module may say how it is encoded
+        problem = file_fault(folder, found, text=text, links=True) if found else "no such module in the team's folder"
         if problem or not found:
             faults.add(leaf.mark, (*path, field), problem or "")
         elif field == "module":

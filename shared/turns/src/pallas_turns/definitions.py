@@ -45,8 +45,11 @@ async def publish_definitions(
     *,
     unstarted: Iterable[AgentDefinition] = (),
     kinds: Collection[str],
+    elsewhere: Collection[str] = (),
 ) -> None:
-    """Publish all agents of a team that are of `kinds`. Those of other kinds are left alone: another worker has them.
+    """Publish all agents of a team that are of `kinds`, but for those that are `elsewhere`.
+
+    Those of other kinds are left alone: another worker has them.
 
     Agents that failed to start stay published, so that their health can be seen: their published definition is kept; if
     there is none, `unstarted` is published.
@@ -61,7 +64,7 @@ async def publish_definitions(
     for agent, definition in wanted.items():
         await publish_definition(bus, definition, published.get(agent, _UNKNOWN))
     for known, _ in published.values():
-        if known is None or known.agent in wanted or known.kind not in kinds:
+        if known is None or known.agent in wanted or known.agent in elsewhere or known.kind not in kinds:
             continue
         if version_key(known.version) > version_key(version):
             log.warning("agent kept: it belongs to a newer version", extra={"team": team, "agent": known.agent})

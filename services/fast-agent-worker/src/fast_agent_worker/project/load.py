@@ -1,6 +1,6 @@
 """Loads the modules and cards of a project, and gets their `FastAgent`s ready to make agents.
 
-Modules run in this process, as they do in fast-agent's own server. What a module does when it is imported is its
+Modules run in this process, which a program has for itself (`programs`). What a module does when it is imported is its
 business, but it must not run the agent: that belongs behind `if __name__ == "__main__":`.
 """
 
@@ -185,7 +185,7 @@ class Project:
             Rejected: it cannot be imported; the log has the traceback.
         """
         module = agent.module
-        with _as_program(self.folder, module.resolve().parent if isinstance(module, Path) else self.folder):
+        with _as_program(self.folder, module.resolve().parent if isinstance(module, Path) else None):
             try:
                 if isinstance(module, Path):
                     return _import_file(module)
@@ -288,13 +288,16 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _as_program(*folders: Path) -> Iterator[None]:
-    """Import as if the first folder were the working directory of a program in the second, without arguments.
+def _as_program(folder: Path, of: Path | None) -> Iterator[None]:
+    """Import as if the folder were the working directory, without arguments.
 
-    They are searched last: a module of the team that is called like one of Python or of a library must not
-    replace that.
+    Modules beside a program, in folder `of`, are found first, as where it is started. Those of the folder are searched
+    last: one that is called like one of Python or of a library must not replace that for all others.
     """
-    sys.path += [path for folder in dict.fromkeys(folders) if (path := str(folder)) not in sys.path]
+    if of is not None and sys.path[0] != str(of):
+        sys.path.insert(0, str(of))
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     arguments, sys.argv = sys.argv, ["fast-agent"]
     try:
         yield

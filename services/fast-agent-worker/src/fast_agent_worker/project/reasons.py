@@ -29,6 +29,10 @@ def _what(error: BaseException, roots: tuple[Path, ...]) -> str:
             return f"there is no module {name!r}"
         case ImportError(name=None):  # of a provider's package
             return f"it needs a package that is not installed: {str(error).partition(' ')[0]}"
+        case SystemExit():
+            return "it ends its process when it is imported"
+        case EOFError():
+            return "it reads from a terminal, and there is none"
         case RuntimeError() if "event loop" in str(error):
             return 'it runs the agent; put that behind: if __name__ == "__main__":'
         case TypeError() if found := _ARGUMENT.search(str(error)):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+from tests import forks
 from tests.chaos.script import DATA_AGENTS
 from tests.embedded import NatsServer, free_port
 
@@ -29,7 +30,7 @@ class Part:
         self._folder = folder
         self._env = env
         self._ready = ready
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forks.Started | None = None
         self.paused = False
         self._was_ready = False
         self._ends = False
@@ -61,14 +62,18 @@ class Part:
         self.lives += 1
         own = {"PALLAS_PORT": str(self.port), "PALLAS_INSTANCE": self.instance}
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **self._env, **own},
-                start_new_session=True,
-            )
+            env = {**os.environ, **self._env, **own}
+            if self._command[:2] == [sys.executable, "-m"]:
+                self._process = forks.start(*self._command[2:], env=env, output=output)
+            else:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=env,
+                    start_new_session=True,
+                )
         self.paused = self._was_ready = self._ends = False
 
     def send(self, number: signal.Signals) -> None:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from tests import forks
 from tests.embedded import free_port
 from tests.integration.real_parts import until
+
+from pallas_cli.processes.child import Forked
 
 STARTS_WITHIN = 60.0
 
@@ -24,7 +27,7 @@ class Service:
     instance: str
     port: int
     log: Path
-    process: Process
+    process: Process | Forked
 
     @property
     def base(self) -> str:
@@ -89,17 +92,20 @@ async def a_service(
     port, log = int(settings.get("port", free_port())), folder / f"{instance}.log"
     given = {"nats_url": url, "port": str(port), "instance": instance, "drain_seconds": "2", **settings}
     environ = {**os.environ, **(others or {}), **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
-    with log.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            python,
-            "-m",
-            module,
-            env=environ,
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
+    with log.open("wb") as output:
+        if python == sys.executable:
+            process = await forks.start_async(module, env=environ, output=output)
+        else:
+            process = await asyncio.create_subprocess_exec(
+                python,
+                "-m",
+                module,
+                env=environ,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=output,
+                start_new_session=True,
+            )
     try:
         yield Service(instance, port, log, process)
     finally:

@@ -4,8 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,12 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+from tests import forks
 from tests.embedded import NatsServer, RedisServer, free_port
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, SERVICE_PASSWORD, TEAMS, environment
 from tests.postgres import PostgresServer
 
 from pallas_bus.connection import Bus, connect
+from pallas_cli.processes.child import Forked
 
 _STARTS_WITHIN = 60.0
 
@@ -35,15 +35,12 @@ class Service:
         module = name.replace("-", "_")
         self._module = [module] if protected else ["tests.integration.stale.service", name]
         self._log = folder / f"{name}-{port}.log"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | Forked | None = None
 
     async def start(self) -> None:
         """Start it, and wait until it is ready."""
         with self._log.open("ab") as output:
-            command = [sys.executable, "-m", *self._module]
-            self._process = await asyncio.create_subprocess_exec(
-                *command, env=self._environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
+            self._process = await forks.start_async(*self._module, env=self._environ, output=output)
         async with httpx.AsyncClient(base_url=self.base, trust_env=False, verify=False) as client:
 
             async def ready() -> bool:

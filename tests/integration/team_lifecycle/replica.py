@@ -3,14 +3,16 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
+from tests import forks
 from tests.embedded import free_port
 from tests.integration.real_parts import until
+
+from pallas_cli.processes.child import Forked
 
 
 class Replica:
@@ -20,14 +22,12 @@ class Replica:
         self._environ = {**os.environ, **environ, "PALLAS_PORT": str(port := free_port())}
         self._log = log
         self.base = f"http://127.0.0.1:{port}"
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | Forked | None = None
 
     async def start(self) -> None:
         """Start, and wait until it is ready."""
         with self._log.open("ab") as output:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "team_lifecycle", env=self._environ, stdout=output, stderr=output
-            )
+            self.process = await forks.start_async("team_lifecycle", env=self._environ, output=output)
 
         async with httpx.AsyncClient(base_url=self.base, trust_env=False, verify=False) as client:
 

@@ -4,10 +4,11 @@ The imports of a service take longer than all else of its start, and services im
 imports the modules of its arguments, each before a program of its package is started, or while it has nothing else to
 do. Its forks share the memory.
 
-A request on the socket that is standard input is the name of the module to run, with two files: a `Program` as JSON,
-and the log. The answer is the process id, or `NOT_FORKED`. Only the fork reads the program, so that no secret of it is
-in the memory of later forks. The fork is a child of whoever asks (who has to be a subreaper), learns how it ends, and
-is killed with it. It begins when the answer has been sent, so that nothing runs of which nobody knows.
+A request on the socket that is standard input is the name of the module to run, and of others to import before, with
+two files: a `Program` as JSON, and the log. The answer is the process id, or `NOT_FORKED`. Only the fork reads the
+program, so that no secret of it is in the memory of later forks. The fork is a child of whoever asks (who has to be a
+subreaper and learns how it ends), and is killed with it. It begins when the answer has been sent, so that nothing runs
+of which nobody knows.
 """
 
 import ctypes
@@ -56,10 +57,12 @@ def main(modules: list[str]) -> None:
         message, files, *_ = socket.recv_fds(requests, _LONGEST_NAME, 2)
         if not message:
             return
-        package = (module := message.decode()).partition(".")[0]
-        for needed in [each for each in modules if each in _LATE or each.partition(".")[0] == package]:
-            modules.remove(needed)
-            _import(needed)
+        module, *needed = message.decode().split()
+        package = module.partition(".")[0]
+        ahead = [each for each in modules if each in _LATE or each.partition(".")[0] == package]
+        modules = [each for each in modules if each not in ahead]
+        for each in (*ahead, *needed):
+            _import(each)
         if _fork(requests, files):
             requests.close()
             _become(module, files, libc, parent)

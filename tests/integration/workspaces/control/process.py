@@ -3,16 +3,18 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import httpx
+from tests import forks
 from tests.embedded import free_port
 from tests.integration.real_parts import until
 from tests.integration.workspaces.lab import API, PASSWORD, client_of, environment
+
+from pallas_cli.processes.child import Forked
 
 
 class Killable:
@@ -23,14 +25,12 @@ class Killable:
         port = free_port()
         self._environ = {**os.environ, **environment(**settings), "PALLAS_PORT": str(port)}
         self.http = client_of(f"http://127.0.0.1:{port}", ("admin", PASSWORD))
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | Forked | None = None
 
     async def start(self) -> None:
         """Start, and wait until it answers."""
         with self._log.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "workspaces", env=self._environ, stdout=output, stderr=output
-            )
+            self._process = await forks.start_async("workspaces", env=self._environ, output=output)
 
         async def answers() -> bool:
             with suppress(httpx.TransportError):

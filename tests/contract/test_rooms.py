@@ -122,3 +122,14 @@ def test_a_room_imports_only_from_rooms_below_it(module: str) -> None:
             if floor_of(imported, rooms) > floor:
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(imported)}")
     assert wrong == []
+
+
+LAYERS = frozenset({"keys", "budgets", "replay", "replays", "restores", "expiry", "rights", "history", "offer"})
+"""What stands around the engine, besides the decoder and dead letters. A plain turn needs none of it."""
+
+
+def test_the_engine_imports_no_layer_that_stands_around_it() -> None:
+    [source] = [package.folder / "src" / "pallas_turns" for package in packages() if package.module == "pallas_turns"]
+    core = [path for path in sorted(source.glob("*.py")) if path.stem not in LAYERS]
+    assert [path.stem for path in core for parts in imports_of(path, "pallas_turns") if parts[0] in LAYERS] == []
+    assert len(core) > 20

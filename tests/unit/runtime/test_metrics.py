@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from pallas_contracts.turns import TurnOutcome
-from pallas_runtime.metrics import AGENT, MOST_AT_ZERO, AgentSeries, EndedTurns, auth_failures, count
+from pallas_runtime.metrics import AGENT, MOST_AT_ZERO, AgentSeries, EndedTurns, auth_failures
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -59,7 +59,7 @@ def test_with_many_agents_the_series_of_the_others_begin_at_0_when_one_of_them_i
     agents.changed("t.a", "a definition")
     agents.changed("t.b", "a definition")
     assert series(registry) == {}
-    count(kept.of("t", "a", "one"))
+    kept.count("t", "a", "one")
     assert series(registry) == {"one": 1.0, "two": 0.0}
     assert registry.get_sample_value("c_total", {"team": "t", "agent": "b", "kind": "one"}) is None
     agents.changed("t.b", None)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter
 
-from pallas_runtime.metrics import AGENT, ByAgent, auth_failures, count
+from pallas_runtime.metrics import AGENT, ByAgent, auth_failures
 from pallas_turns.metrics import CallMetrics, make_call_metrics
 
 
@@ -20,7 +20,7 @@ class Metrics:
 
     def caller_refused(self, team: str, agent: str) -> None:
         """Count a request of an identified caller that may not call the agent."""
-        count(self._callers_refused.of(team, agent))
+        self._callers_refused.count(team, agent)
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:

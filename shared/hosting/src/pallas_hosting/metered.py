@@ -20,7 +20,7 @@ from pallas_contracts.turns import (
     ToolFailed,
     ToolStarted,
 )
-from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent, count
+from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent
 from pallas_teams.prices import NO_PRICES, PriceTable
 from pallas_turns.events import Emitter
 from pallas_turns.metrics import Metrics as ExecutorMetrics
@@ -50,25 +50,25 @@ class ModelMetrics:
     def model_called(self, team: str, event: ModelCalled) -> None:
         """Count a call that a model has answered."""
         agent, model = (team, event.agent), self._model(event.provider, event.model)
-        count(self._calls.of(*agent, model, "ok"))
+        self._calls.count(*agent, model, "ok")
         self.seconds.labels(model).observe(event.duration_ms / 1000)
         fresh = event.input_tokens - event.cached_tokens
         for kind, tokens in (("input", fresh), ("cached", event.cached_tokens), ("output", event.output_tokens)):
             if tokens and (series := self._tokens.of(*agent, model, kind)) is not None:
                 series.inc(tokens)
         if event.cost is None:
-            count(self._unpriced.of(*agent, model))
+            self._unpriced.count(*agent, model)
         elif (series := self._cost.of(*agent, model, event.cost.currency)) is not None:
             series.inc(event.cost.nanos / NANOS)
 
     def model_failed(self, team: str, event: ModelFailed) -> None:
         """Count a call that a model has not answered."""
         model = self._model(event.provider, event.model)
-        count(self._calls.of(team, event.agent, model, event.code))
+        self._calls.count(team, event.agent, model, event.code)
 
     def tool_called(self, team: str, agent: str, event: ToolCompleted | ToolFailed) -> None:
         """Count a call of a tool. Its name is no label: a model may call a tool that does not exist."""
-        count(self._tools.of(team, agent, "failed" if isinstance(event, ToolFailed) else "ok"))
+        self._tools.count(team, agent, "failed" if isinstance(event, ToolFailed) else "ok")
 
     def attempt_ended(self, team: str, agent: str, steps: int) -> None:
         """Observe how many steps an agent has made in an attempt."""

@@ -57,6 +57,13 @@ class ByAgent[I: Instrument]:
             series = self._series[labels] = self.metric.labels(*labels)
         return series
 
+    def count(self, team: str, agent: str, *value: str) -> None:
+        """Add one to the series of a counter with these labels, if there is such an agent."""
+        labels = (team, agent, *value)
+        if (series := self._series.get(labels) or self.of(*labels)) is not None:
+            assert isinstance(series, Counter)
+            series.inc()
+
     def come(self, team: str, agent: str) -> None:
         """Make the series of a new agent."""
         for value in self.values:
@@ -128,17 +135,11 @@ class EndedTurns:
     def ended(self, outcome: TurnOutcome) -> None:
         """Count a turn whose outcome has just been stored."""
         agent = outcome.team, outcome.agent
-        count(self._turns.of(*agent, outcome.status))
+        self._turns.count(*agent, outcome.status)
         if outcome.code is not None and outcome.status == "failed":
-            count(self._failures.of(*agent, outcome.code))
+            self._failures.count(*agent, outcome.code)
         if (seconds := self._seconds.of(*agent)) is not None:
             seconds.observe(seconds_between(outcome.requested_at, outcome.ended_at))
-
-
-def count(series: Counter | None) -> None:
-    """Add one to a series, if there is one."""
-    if series is not None:
-        series.inc()
 
 
 def seconds_between(began: datetime, ended: datetime) -> float:

@@ -7,7 +7,7 @@ the limits of an agent hold for all of them. Idempotency keys are a layer around
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -63,7 +63,9 @@ class Calls:
 
     async def submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         """Make the turn. One that is shared may have been made before: see `Submitted.joined`."""
-        submitted = self.cannot_store() or await self._admit_and_submit(request, limits, observer)
+        if self.leaders.lost:
+            return self.refuse(request, nowhere_to_store())
+        submitted = await self._admit_and_submit(request, limits, observer)
         if isinstance(submitted, Refusal):
             self.refuse(request, submitted)
         elif not submitted.joined:
@@ -116,7 +118,7 @@ class Calls:
         try:
             with (
                 self.metrics.in_flight.track_inprogress(),
-                self._position(ref, queued) as position,
+                nullcontext() if queued is None else self._position(ref, queued) as position,
                 self.liveness.holding(ref.turn_id) as taken,
             ):
                 turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), waiting)
@@ -128,11 +130,7 @@ class Calls:
     def _waits(self, queued: Submitted | Waiting, patience: float | None) -> WaitingTurn:
         return WaitingTurn(self.waiting, queued.request, queued.position, patience)
 
-    def _position(
-        self, ref: TurnRef, queued: Submitted | Waiting | None
-    ) -> AbstractContextManager[QueuePosition | None]:
-        if queued is None:
-            return nullcontext()
+    def _position(self, ref: TurnRef, queued: Submitted | Waiting) -> QueuePosition:
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 

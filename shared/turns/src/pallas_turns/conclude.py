@@ -182,6 +182,8 @@ def valid_outcome(outcome: Outcome) -> Outcome:
 
 def _valid[Event: Result | InputRequired](event: Event, fields: tuple[str, ...]) -> Event:
     made = dict[str, Any]()
+    if _is_valid([[[[getattr(event, name) for name in fields]]]]):
+        return event
     for name in fields:
         value = getattr(event, name)
         try:
@@ -207,12 +209,18 @@ def valid_value(value: Any) -> Any:
         ValueError: JSON cannot hold it.
     """
     inside = [[[[value]]]]  # readers count the levels of the message around it
-    try:
-        from_json(to_json(inside, inf_nan_mode="constants"), allow_inf_nan=False)
-    except ValueError:
+    if not _is_valid(inside):
         try:
             valid = valid_json(inside)
         except TypeError:
             valid = valid_json(to_jsonable_python(inside, inf_nan_mode="constants"))
         return valid[0][0][0][0]
     return value
+
+
+def _is_valid(value: Any) -> bool:
+    try:
+        from_json(to_json(value, inf_nan_mode="constants"), allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True

@@ -46,7 +46,7 @@ class _Answered(Message):
 
 def heaviest(bus: Bus) -> int:
     """Bytes of the largest message that is sent without offloading."""
-    return min(OFFLOAD_ABOVE, bus.max_payload - HEADERS)
+    return min(OFFLOAD_ABOVE, bus.client.max_payload - HEADERS)
 
 
 async def offload_request(

@@ -241,7 +241,7 @@ async def _run(
     events = PacedEvents(writer)
     try:
         async with limit:
-            whole = await _whole(writer.bus, request)
+            whole = request if request.stowed is None else await _whole(writer.bus, request)
             if isinstance(whole, Failed):
                 return whole
             remaining = ends - asyncio.get_running_loop().time()

@@ -9,7 +9,7 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pallas_contracts.turns import TurnError, TurnRequested
-from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, count, seconds_between
+from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, seconds_between
 from pallas_turns.claims import TurnRef
 from pallas_turns.model import Limit, Refusal
 from pallas_turns.pull import Slots
@@ -33,11 +33,11 @@ class CallMetrics:
 
     def turn_accepted(self, request: TurnRequested) -> None:
         """Count a turn that is in its queue."""
-        count(self._turns_accepted.of(request.team, request.agent))
+        self._turns_accepted.count(request.team, request.agent)
 
     def call_refused(self, team: str, agent: str, refusal: Refusal) -> None:
         """Count a call that was refused."""
-        count(self._calls_refused.of(team, agent, refusal.limit or refusal.code))
+        self._calls_refused.count(team, agent, refusal.limit or refusal.code)
 
     def budget_applies(self, team: str, share: Callable[[], float]) -> None:
         """Report at every scrape what part of a team's budget is used."""
@@ -45,15 +45,15 @@ class CallMetrics:
 
     def turn_joined(self, request: TurnRequested) -> None:
         """Count a call that joined the turn of its idempotency key."""
-        count(self._turns_joined.of(request.team, request.agent))
+        self._turns_joined.count(request.team, request.agent)
 
     def stream_resumed(self, ref: TurnRef) -> None:
         """Count a stream that was resumed."""
-        count(self._streams_resumed.of(ref.team, ref.agent))
+        self._streams_resumed.count(ref.team, ref.agent)
 
     def relaying(self, ref: TurnRef) -> Callable[[], None]:
         """A function that counts an event of the turn that was passed on to a caller."""
-        return partial(count, self._events_relayed.of(ref.team, ref.agent))
+        return partial(self._events_relayed.count, ref.team, ref.agent)
 
 
 def make_call_metrics(registry: CollectorRegistry) -> CallMetrics:
@@ -104,13 +104,13 @@ class Metrics:
     def attempt_begins(self, request: TurnRequested, attempt: int, at: datetime) -> None:
         """Count an attempt; the first one also observes the turn's time in the queue."""
         agent = request.team, request.agent
-        count(self._attempts.of(*agent, "first" if attempt == 1 else "again"))
+        self._attempts.count(*agent, "first" if attempt == 1 else "again")
         if attempt == 1 and (waited := self._waited.of(*agent)) is not None:
             waited.observe(seconds_between(request.requested_at, at))
 
     def letter_kept(self, team: str, agent: str, code: TurnError) -> None:
         """Count a dead letter."""
-        count(self._letters.of(team, agent, code))
+        self._letters.count(team, agent, code)
 
 
 def make_metrics(registry: CollectorRegistry, turns: EndedTurns | None = None) -> Metrics:

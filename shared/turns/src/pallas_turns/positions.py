@@ -95,9 +95,11 @@ class _Queue:
 
     def enter(self, caller: str, change: int) -> None:
         """One turn more (1) or less (-1) is being submitted."""
-        for turns in (self.own, self.callers[caller]):
-            turns.entering += change
-        self._forget(caller)
+        of_caller = self.callers[caller]
+        self.own.entering += change
+        of_caller.entering += change
+        if not of_caller.entering and not of_caller.followed:
+            del self.callers[caller]
 
     def follow(self, caller: str, position: int) -> None:
         """The turn waits. Several callers may follow it; it is counted as waiting once."""
@@ -119,9 +121,6 @@ class _Queue:
             turns.followed[position] -= 1
             if not turns.followed[position]:
                 del turns.followed[position]
-        self._forget(caller)
-
-    def _forget(self, caller: str) -> None:
         if not self.callers[caller].entering and not self.callers[caller].followed:
             del self.callers[caller]
 
@@ -132,11 +131,8 @@ class _Known:
 
     state: QueueState | None = None
     others: int = 0
-
-    @property
-    def delivered(self) -> int:
-        """The position of the last turn that is known to be delivered."""
-        return self.state.delivered_position if self.state else 0
+    delivered: int = 0
+    """The position of the last turn that is known to be delivered."""
 
 
 @dataclass
@@ -234,7 +230,8 @@ class QueuePositions:
             return _Known()
         queue.pace.read(state.delivered)
         mine = sum(position > state.delivered_position for position in waiting.union(queue.own.waiting))
-        return _Known(state, max(0, state.waiting - mine - max(entering, queue.own.entering)))
+        others = max(0, state.waiting - mine - max(entering, queue.own.entering))
+        return _Known(state, others, state.delivered_position)
 
     async def _ask_callers(self, agent: _Agent) -> Counter[str]:
         """Read how many turns each caller has in the queue, waiting or running, besides those followed here."""
@@ -272,7 +269,8 @@ class QueuePosition:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.leave()
+        if not self._left:
+            self.leave()
         self.queue.unfollow(self.caller, self.position)
 
     async def ahead(self) -> int | None:

@@ -56,12 +56,9 @@ class Slots:
 
     total: int
     agents: Callable[[], int] = lambda: 1
+    busy: int = 0
+    """How many turns run."""
     _running: Counter[str] = field(default_factory=Counter[str])
-
-    @property
-    def busy(self) -> int:
-        """How many turns run."""
-        return self._running.total()
 
     def room(self, agent: str) -> int:
         """How many more turns of `agent` may start now."""
@@ -75,12 +72,15 @@ class Slots:
         if not self.room(agent):
             return False
         self._running[agent] += 1
+        self.busy += 1
         return True
 
     def give(self, agent: str) -> None:
         """Free a slot."""
-        self._running[agent] -= 1
-        if self._running[agent] <= 0:
+        if self._running[agent]:
+            self._running[agent] -= 1
+            self.busy -= 1
+        if not self._running[agent]:
             del self._running[agent]
 
 
@@ -189,7 +189,7 @@ class TurnPuller:
 
     async def refill(self) -> None:
         """Pull turns for the free slots. Call this whenever a slot becomes free."""
-        if self._stopped or not self.bus.connected:
+        if self._stopped or not self.bus.client.is_connected:
             return
         for key in list(self._idle):
             if key in self._idle and (free := self.room(key) - self._asked) > 0:

@@ -181,7 +181,7 @@ async def whole_answer(bus: Bus, end: TurnEnd) -> TurnEnd:
 
     When the answer is gone or damaged there is no answer, and the outcome has that as its code.
     """
-    if not isinstance(answer := end.answer, Result):
+    if not isinstance(answer := end.answer, Result) or answer.stowed is None:
         return end
     outcome = end.outcome
     ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id)

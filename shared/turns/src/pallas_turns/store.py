@@ -119,7 +119,7 @@ class StoreShares:
 
     def check(self, team: str) -> Refusal | None:
         """Why a turn of the team is refused; None: there is room for it."""
-        most, taken = self._most, self.use.teams.get(team, 0)
+        most, taken = int(self.share * self.size), self.use.teams.get(team, 0)
         if taken > most:
             message = (
                 f"Team {team!r} has used up its share of the platform's store: about {taken // _MIB} of {most // _MIB} "

@@ -20,7 +20,6 @@ from pallas_bus.errors import Stored, retry_while_unavailable
 from pallas_bus.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live, trace_headers
 from pallas_bus.reads import read
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
-from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
     TURN_STATUSES,
@@ -59,6 +58,9 @@ MOST_STORED = 64 * 1024 * 1024
 
 _TOO_MUCH = "This turn has stored too much: its further progress is left out."
 _REPORTS = (ToolProgress, Progress, LogMessage, TextDelta)
+
+_CONTRACT = {True: TURN_CONTENT, False: TURN_EVENT}
+"""Of a batch, by whether it is content."""
 
 _CONCLUDE_TRIES = 5
 _RETRY_PAUSE = 0.2
@@ -369,7 +371,7 @@ class TurnWriter:
     async def _put(self, batch: Batch, content_ttl: float | None = None) -> None:
         subject, payload, headers = self._message(batch, content_ttl)
         # The broker stores a message once, also when it is sent again without an acknowledgement.
-        kind, numbers = _kind(batch).name, f"{batch.events[0].seq}-{batch.events[-1].seq}"
+        kind, numbers = _CONTRACT[batch.is_content].name, f"{batch.events[0].seq}-{batch.events[-1].seq}"
         named = {"Nats-Msg-Id": f"{kind}:{self.ref.turn_id}:{self.attempt}:{numbers}"}
         await self.bus.put(subject, payload, headers | self._fenced | named)
 
@@ -378,7 +380,7 @@ class TurnWriter:
         headers = dict[str, str]()
         if batch.is_content:
             headers = time_to_live(self._early_ttl if content_ttl is None else content_ttl)
-        return self.ref.on(_kind(batch).template), batch.payload, trace_headers(headers)
+        return self.ref.on(_CONTRACT[batch.is_content].template), batch.payload, trace_headers(headers)
 
     def _ttl(self, status: TurnStatus) -> float:
         """Seconds for which content is kept after the turn's end, if it ends so."""
@@ -390,7 +392,7 @@ class TurnWriter:
         return max(0.0, self._until - time.monotonic()) + self._longest_ttl + _SLACK
 
     def _packed(self, events: list[AnyEvent]) -> list[Batch]:
-        return batches(events, self._written, self.bus.max_payload - HEADERS) if events else []
+        return batches(events, self._written, self.bus.client.max_payload - HEADERS) if events else []
 
     def _written(self, events: list[AnyEvent]) -> bytes:
         batch = TurnEvents(
@@ -401,7 +403,3 @@ class TurnWriter:
             events=tuple(events),
         )
         return batch.model_dump_json().encode()
-
-
-def _kind(batch: Batch) -> Contract[TurnEvents]:
-    return TURN_CONTENT if batch.is_content else TURN_EVENT

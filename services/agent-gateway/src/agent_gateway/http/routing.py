@@ -161,7 +161,7 @@ class GatewayHttp:
             receive = replayed(body, receive)
         with of_caller(scope["headers"], body if traced else None):
             if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
-                await self._serve_admitted(endpoint, scope, receive, send, body)
+                await self._serve_admitted(endpoint, scope, receive, send, body, legacy=legacy)
 
     async def _admit(
         self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: bytes | None, send: Send
@@ -197,17 +197,16 @@ class GatewayHttp:
         return None
 
     async def _serve_admitted(
-        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: bytes | None
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: bytes | None, *, legacy: bool
     ) -> None:
         """Serve a request whose caller may call the agent; `body` is set if it has been read."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        legacy = _is_legacy(scope)
         if scope["method"] == "POST":
             if body is None:
                 if (body := await self._read(scope, receive, send)) is None:
                     return
                 receive = replayed(body, receive)
-            await self._serve_posted(endpoint, body, scope, receive, send)
+            await self._serve_posted(endpoint, body, scope, receive, send, legacy=legacy)
         elif not legacy:
             await endpoint.handle(scope, receive, send)
         elif scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
@@ -218,9 +217,10 @@ class GatewayHttp:
         else:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
 
-    async def _serve_posted(self, endpoint: Endpoint, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_posted(
+        self, endpoint: Endpoint, body: bytes, scope: Scope, receive: Receive, send: Send, *, legacy: bool
+    ) -> None:
         """Serve what is posted, if it is JSON that means the same to every reader."""
-        legacy = _is_legacy(scope)
 
         async def serve(message: Json, receive: Receive, send: Send) -> None:
             try:
@@ -228,7 +228,7 @@ class GatewayHttp:
             except Unreadable as error:
                 await refuse_unreadable(send, error)
             else:
-                await self._serve_message(endpoint, message, dict(scope), receive, send)
+                await self._serve_message(endpoint, message, dict(scope), receive, send, legacy=legacy)
 
         try:
             posted = await read_posted(body)
@@ -242,13 +242,12 @@ class GatewayHttp:
         if legacy and isinstance(posted, list):
             await serve_batch(posted, serve, receive, send)
         else:
-            await self._serve_message(endpoint, posted, scope, receive, send)
+            await self._serve_message(endpoint, posted, scope, receive, send, legacy=legacy)
 
     async def _serve_message(
-        self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send
+        self, endpoint: Endpoint, message: Json, scope: Scope, receive: Receive, send: Send, *, legacy: bool
     ) -> None:
         """Serve one message, on the gateway's own path if it is a call."""
-        legacy = _is_legacy(scope)
         if legacy:
             send = await self._handle_before_sdk(dict(scope["headers"]), message, principal_of(scope), send)
             scope[SCOPE_KEY] = send = EventStream(send)
@@ -274,8 +273,10 @@ class GatewayHttp:
 
 def _is_legacy(scope: Scope) -> bool:
     """Whether a request is of the handshake era. Of several version headers the first counts, as in the SDK."""
-    version: bytes | None = next((value for name, value in scope["headers"] if name == _VERSION), None)
-    return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+    for name, value in scope["headers"]:
+        if name == _VERSION:
+            return value.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+    return True
 
 
 def _standing(endpoint: Endpoint, scope: Scope) -> str | None:

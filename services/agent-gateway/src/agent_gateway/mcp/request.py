@@ -51,7 +51,8 @@ def wants_progress(context: Context) -> bool:
 
 def wants_text(context: Context) -> bool:
     """Whether the request asks for the text of the agent's model as it is written, which comes as progress."""
-    return wants_progress(context) and (context.meta or {}).get(TEXT_META) is True
+    meta = context.meta or {}
+    return "progress_token" in meta and meta.get(TEXT_META) is True
 
 
 def call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:
@@ -65,7 +66,7 @@ def call_of(context: Context, params: types.CallToolRequestParams, key: str | No
             log_level=log_level,
             progress=wants_progress(context),
         ),
-        principal=principal_of(scope_of(context)),
+        principal=principal_of(context.request.scope if context.request else {}),
         key=key,
         input_responses=(context.params or {}).get("inputResponses"),
         request_state=(context.params or {}).get("requestState"),
@@ -91,8 +92,9 @@ MAX_LENGTH = 200
 def idempotency_key(meta: Mapping[str, Any] | None) -> str | Refusal | None:
     """The key in the `_meta` of a call, None without one; a refusal if it is invalid, or a cancel has none."""
     if not meta or KEY_META not in meta:
-        missing = Refusal("invalid_arguments", f"_meta[{CANCEL_META!r}] needs _meta[{KEY_META!r}]")
-        return missing if cancels(meta) else None
+        if not cancels(meta):
+            return None
+        return Refusal("invalid_arguments", f"_meta[{CANCEL_META!r}] needs _meta[{KEY_META!r}]")
     key = meta[KEY_META]
     if isinstance(key, str) and 1 <= len(key) <= MAX_LENGTH:
         return key

@@ -246,10 +246,11 @@ class AgentServer:
         if tool is HEALTH_TOOL:
             health = await get_health(self.platform.bus, self.platform.healths, self.definition)
             return {**COMPLETE, "content": [{"type": "text", "text": health}]}
-        call = call_of(context, params, key, self._log_level(context))
+        level = self._log_level(context)
+        call = call_of(context, params, key, level)
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
         with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
-            return await self._execute(context, tool, request, cancelling=cancelling)
+            return await self._execute(context, tool, request, level, cancelling=cancelling)
 
     async def check(self, name: str, arguments: JsonObject) -> tuple[ToolDefinition, JsonObject] | Refusal:
         """The tool of that name (or alias), and arguments that fit it.
@@ -273,10 +274,10 @@ class AgentServer:
         return faults
 
     async def _execute(
-        self, context: Context, tool: ToolDefinition, request: TurnRequested, *, cancelling: bool
+        self, context: Context, tool: ToolDefinition, request: TurnRequested, level: str | None, *, cancelling: bool
     ) -> WireResult:
         """Make the turn and follow it to its end, on a stream that can be resumed where there is one; or cancel it."""
-        level, limits = self._log_level(context), self.definition.limits
+        limits = self.definition.limits
         stream = event_stream_of(context)
         if cancelling:
             end = await cancel_key(self.platform.calls, request)

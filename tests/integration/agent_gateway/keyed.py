@@ -10,7 +10,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front
 from tests.waiting import soon
 
-from pallas_bus.turnlog.queue import queue_state
+from pallas_turns.queue import queue_state
 
 KEY = "pallas/idempotency-key"
 LOG_KEY = "one key for all replicas of a test"

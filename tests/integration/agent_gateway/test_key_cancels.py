@@ -11,8 +11,8 @@ from tests.integration.agent_gateway.keyed import KEY, Fronts, fault, keyed, wai
 from tests.integration.real_parts import until
 from tests.waiting import eventually, soon
 
-from pallas_bus.turnlog.queue import ensure_consumer
 from pallas_contracts.turns import CancelRequested, Claimed
+from pallas_turns.queue import ensure_consumer
 
 
 @pytest.fixture

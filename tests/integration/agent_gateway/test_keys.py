@@ -10,13 +10,13 @@ from tests.integration.agent_gateway.keyed import KEY, Fronts, fault, keyed, wai
 from tests.integration.real_parts import until
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.streams import NANOSECONDS
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE
-from pallas_bus.turnlog.queue import ensure_consumer
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.streams import NANOSECONDS
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import Claimed
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import OFFLOAD_ABOVE
+from pallas_turns.queue import ensure_consumer
 
 REPEATS = 0.1
 

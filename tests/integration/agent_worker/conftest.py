@@ -9,7 +9,7 @@ from tests.integration.agent_worker.lab import Lab, lab_of
 from tests.runtimes import DemoServer, a_team
 
 from pallas_contracts.catalog import GATEWAY
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 
 AGENTS = """
 name: demo

@@ -8,8 +8,8 @@ from tests.integration.agent_worker.lab import Lab
 from tests.integration.processes import a_service
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of
 
-from pallas_bus.turnlog.queue import nak
 from pallas_contracts.turns import Claimed, Continued, ModelCalled, ToolFailed, ToolProgress, ToolStarted
+from pallas_turns.queue import nak
 
 AGENTS = """
   errand:

@@ -3,7 +3,7 @@
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import eventually
 
-from pallas_bus.turnlog.claims import request_cancel
+from pallas_turns.claims import request_cancel
 
 
 def outcomes(lab: Lab) -> dict[str, float]:

@@ -16,11 +16,11 @@ from tests.integration.real_parts import OWNED, until
 from tests.integration.workspaces.lab import API, Lab
 from tests.integration.workspaces.turns_lab import Stage, a_console
 
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.expiry import erase_content
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
+from pallas_turns.claims import TurnRef
+from pallas_turns.expiry import erase_content
 from workspaces.tables import ChatMessage, Conversation, Workspace
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker

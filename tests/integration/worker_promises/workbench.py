@@ -31,6 +31,7 @@ class Workbench:
         await self.happened.until(lambda lines: lines.count(line) >= times)
 
     async def wait(self, key: str, context: Context, answer: str = "waited") -> str:
+        """Wait for the test."""
         await context.report_progress(1, 2, f"waiting for {key}")
         self.happened.add(f"{key} waits")
         try:
@@ -41,6 +42,7 @@ class Workbench:
         return answer
 
     async def effect(self, key: str, answer: str = "done") -> str:
+        """Have an effect."""
         self.effects[key] += 1
         return answer
 

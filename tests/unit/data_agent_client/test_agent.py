@@ -46,6 +46,7 @@ def search(query: Query, symbol: Any, *, deep: bool = False, **more: float) -> l
 
 
 def grow(tree: Tree) -> Tree:
+    """Return it."""
     return tree
 
 

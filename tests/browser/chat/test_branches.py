@@ -19,7 +19,7 @@ async def test_a_message_is_edited_and_answered_anew_and_all_versions_are_kept(s
     await say(page, "And two?")
     await (await harper.next(2)).answer("Second.")
     await expect(reply(page)).to_contain_text("Second.")
-    await page.get_by_role("button", name="Edit and send again").last.click()
+    await page.get_by_role("button", name="Edit and ask again").last.click()
     await page.get_by_role("textbox", name="Edited message").fill("And three?")
     await page.keyboard.press("Enter")
     work = await harper.next(3)

@@ -69,3 +69,28 @@ async def test_pages_of_messages_go_back_to_the_first(talk: Talk, harper: Agent)
     first = await talk.page(limit=4, before=last["before"])
     assert [one["seq"] for one in first["messages"]] == [1, 2]
     assert first["before"] is None
+
+
+async def test_a_branch_has_what_came_before_and_goes_with_its_conversation(talk: Talk, harper: Agent) -> None:
+    await talk.send("# One")
+    await (await harper.next()).answer("First.")
+    second = await talk.send("Two")
+    await (await harper.next(2)).answer("Second.")
+    made = await talk.post(second["message_id"], "branch", agent_server_id="pallas-harper", text="Three", id=NOBODY)
+    assert (made.status_code, made.json()["conversation_id"]) == (202, NOBODY)
+    await (await harper.next(3)).answer("Third, and zebras.")
+    branch = Talk(talk.http, NOBODY)
+    page = await branch.page()
+    assert [one["content"] for one in page["messages"][:3]] == ["# One", "First.", "Three"]
+    assert [(one["id"], one["branch_seq"]) for one in page["branches"]] == [
+        (talk.conversation, None),
+        (branch.conversation, 3),
+    ]
+    listed = (await talk.http.get(f"{API}/workspaces/ws/conversations")).json()["conversations"]
+    assert [(one["id"], one["title"]) for one in listed] == [(branch.conversation, "One")]
+    found = (await talk.http.get(f"{API}/search", params={"words": "ZEBRA"})).json()["conversations"]
+    assert [(one["id"], one["excerpt"]) for one in found] == [(branch.conversation, "Third, and zebras.")]
+    unknown = await talk.post(talk.conversation, "branch", agent_server_id="pallas-harper")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_message")
+    assert (await talk.http.delete(f"{API}/conversations/{branch.conversation}")).status_code == 204
+    assert (await talk.http.get(f"{API}/conversations/{talk.conversation}")).status_code == 404

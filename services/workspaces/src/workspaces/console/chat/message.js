@@ -36,7 +36,7 @@ function Asked({ view, chat, agents }) {
     ${view.content && html`<div class="bubble" dir="auto">${view.content}</div>`}
     <footer class="actions"><${Versions} chat=${chat} seq=${view.seq} workspace=${agents.workspace} />
       ${view.content && html`<${Copy} text=${view.content} label="Copy the message" />`}
-      ${view.revision > 0 && agent && html`<${IconButton} icon="pencil" label="Edit and send again" onClick=${() => setEditing(true)} />`}</footer></article>`;
+      ${view.revision > 0 && agent && html`<${IconButton} icon="pencil" label="Edit and ask again" onClick=${() => setEditing(true)} />`}</footer></article>`;
 }
 
 /** @param {{view: MessageView, agent: import("./agents.js").AgentView, workspace: string, onClose: () => void}} props */

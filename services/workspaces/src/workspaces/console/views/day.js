@@ -24,9 +24,9 @@ export default function DayView() {
     <header><div><h1>Last day</h1>${day && html`<p>${counted(day.turns, "turn")}, of which ${day.failed.toLocaleString("en")} failed${day.shortened && html`, since <${Time} at=${day.since} />: there were too many for all of the day`}.</p>`}</div>
       <${Button} icon="refresh-cw" onClick=${loaded.reload}>Read again<//></header>
     ${!day ? html`<${Loading} loaded=${loaded} lines=${8} />` : !day.turns ? html`<${Empty} icon="activity" title="No turns in the last day" />` : html`
-      ${day.failing.length > 0 && html`<section class="stack-small" aria-labelledby="failing"><h2 id="failing">Failing</h2><${FailingTable} failing=${day.failing} /></section>`}
-      <section class="stack-small" aria-labelledby="slowest"><h2 id="slowest">Slowest</h2><${TurnTable} lines=${day.slowest} label="Slowest" /></section>
-      ${day.dearest.length > 0 && html`<section class="stack-small" aria-labelledby="dearest"><h2 id="dearest">Dearest</h2><${DearTable} dearest=${day.dearest} /></section>`}`}
+      ${day.failing.length > 0 && html`<div class="stack-small"><h2>Failing</h2><${FailingTable} failing=${day.failing} /></div>`}
+      <div class="stack-small"><h2>Slowest</h2><${TurnTable} lines=${day.slowest} label="Slowest" /></div>
+      ${day.dearest.length > 0 && html`<div class="stack-small"><h2>Dearest</h2><${DearTable} dearest=${day.dearest} /></div>`}`}
   </div>`;
 }
 

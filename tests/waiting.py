@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which an expected event counts as missing, also on a busy machine."""
 
 _LOOK_AGAIN = 0.005

@@ -9,8 +9,8 @@ from typing import Any
 from tests.embedded import NatsServer, free_port
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare, stream_name
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare, stream_name
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import Rejected, Unavailable
 

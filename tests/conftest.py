@@ -19,7 +19,7 @@ from tests import groups, seed, timeouts
 from tests.conformance import tables
 from tests.embedded import NatsServer, nats_binary
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 
 # A background job of a shell ignores Ctrl-C, and so would every child that a test ends with it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

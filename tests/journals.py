@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from pallas_contracts.turns import AnyEvent
-from pallas_executor.journal import Journal, LoggedAttempt, fold_journal
+from pallas_turns.journal import Journal, LoggedAttempt, fold_journal
 
 BEGAN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

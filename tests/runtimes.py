@@ -15,9 +15,9 @@ from tests.waiting import PATIENCE
 from agent_worker.teams import host_team
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ClientContext, KnownEvent, ToolStarted, TurnEvent
-from pallas_executor.agent_runtime import Completed, Outcome, Turn
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 from pallas_teams import load_team
+from pallas_turns.runtime import Completed, Outcome, Turn
 
 
 class Events:

@@ -30,7 +30,7 @@ from tests.runtimes import Events, a_turn, text_of
 from agent_worker.llm.models import AgentModel
 from agent_worker.llm.offline import offline_model
 from agent_worker.llm.runtime import LlmRuntime
-from pallas_executor.agent_runtime import Failed
+from pallas_turns.runtime import Failed
 
 CLERK, BOB = "clerk__clerk", "bob__bob"
 """The tools of an agent: one for each sub-agent."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from nats.aio.msg import Msg
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 
 
 class NothingLeft(Exception):

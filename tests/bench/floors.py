@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 
 ROUND_TRIP = "nats-round-trip"
 STORED = "jetstream-ack"

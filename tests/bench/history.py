@@ -9,15 +9,15 @@ from typing import Any
 from tests.bench import stack
 from tests.bench.figures import percentile
 
-from pallas_bus.history.turns import read_turn
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus, connect
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY, TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome
+from pallas_turns.claims import TurnRef
+from pallas_turns.history.turns import read_turn
 
 EVENTS = 18
 """Messages of a turn between its claim and its outcome."""

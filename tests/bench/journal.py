@@ -25,7 +25,7 @@ from tests.chaos.collect import read_log
 from tests.e2e import wire
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 from pallas_contracts.turns import Claimed, ToolFailed
 
 STEPS, MODEL_SECONDS, KILLED_IN = 10, 0.3, 7

@@ -23,20 +23,19 @@ from agent_worker.downstream.server import DownstreamServer, OnProgress
 from agent_worker.llm import runtime
 from agent_worker.llm.calls import AgentJournal
 from agent_worker.llm.models import AgentModel
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
-from pallas_calls.submit_turn import not_relayed
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, ClientContext
-from pallas_executor.agent_runtime import Completed, Turn
 from pallas_teams.model import HttpServer
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.feeds import TurnFeeds, follow_turns
+from pallas_turns.runtime import Completed, Turn
+from pallas_turns.submit import not_relayed
+from pallas_turns.write import TurnWriter
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool

@@ -79,7 +79,7 @@ async def run_floor(kind: str, url: str, concurrency: int, seconds: float) -> di
     """Measure a floor of the broker in a closed loop."""
     from tests.bench.floors import floor
 
-    from pallas_bus.transport.connection import connect as connect_bus
+    from pallas_bus.connection import connect as connect_bus
 
     async with connect_bus(url, "bench") as bus:
         return await _closed_loop([await floor(bus, kind)] * concurrency, seconds, lambda _answer: None)
@@ -87,7 +87,7 @@ async def run_floor(kind: str, url: str, concurrency: int, seconds: float) -> di
 
 async def run_questions(asked: Asked, concurrency: int, seconds: float) -> dict[str, Any]:
     """Measure questions over the broker in a closed loop; without `seconds` each of them is asked once."""
-    from pallas_bus.transport.connection import connect as connect_bus
+    from pallas_bus.connection import connect as connect_bus
 
     async with connect_bus(asked.url, "bench") as bus:
         return await _closed_loop(

@@ -2,8 +2,8 @@
 
 from tests.chaos.evidence import At, LoggedTurn
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record, read
 from pallas_contracts.catalog import TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
 

@@ -25,17 +25,17 @@ from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import OWNED, until
 from tests.waiting import soon
 
-from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.errors import retry_while_unavailable
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.errors import retry_while_unavailable
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TASKS_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import Claimed, Result, TurnOutcome
 from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_turns.claims import TurnRef
+from pallas_turns.feeds import TurnFeeds, follow_turns
+from pallas_turns.liveness import WorkerLiveness, watch_workers
+from pallas_turns.queue import submit
 
 SPEC = "say ready"
 _PATIENCE = 180.0

@@ -6,7 +6,7 @@ from datetime import datetime
 from tests.chaos.evidence import LoggedTurn
 from tests.chaos.storm import Fallen
 
-from pallas_bus.transport.reads import Record
+from pallas_bus.reads import Record
 from pallas_contracts.turns import Claimed
 
 

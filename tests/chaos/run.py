@@ -23,8 +23,8 @@ from tests.chaos.storm import Fallen, Storm
 from tests.chaos.witness import Witness, witnessing
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect_when_possible
 from pallas_contracts.catalog import CONSTELLATION
 from pallas_contracts.keyed import LogKey
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from nats.aio.msg import Msg
 from tests.chaos.evidence import Child
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import GATEWAY, PIPELINES, TURN_REQUESTED
 from pallas_contracts.turns import TurnRequested
 

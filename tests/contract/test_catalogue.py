@@ -2,7 +2,6 @@
 
 from tests.contract.tree import packages
 
-from pallas_bus.rights import rights_of, saved_streams
 from pallas_contracts.catalog import (
     BACKUP,
     BLOBS,
@@ -16,6 +15,7 @@ from pallas_contracts.catalog import (
     STREAMS,
 )
 from pallas_contracts.contract import Saved
+from pallas_turns.rights import rights_of, saved_streams
 
 ENDS = (
     {contract.name: (contract.owners, contract.readers) for contract in CONTRACTS}

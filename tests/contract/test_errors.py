@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pallas_bus.transport import ask
+from pallas_bus import ask
 from pallas_contracts.errors import PallasError, find_error
 from pallas_runtime.http.problems import problem_of
 

@@ -12,7 +12,7 @@ from tests.contract.test_rooms import floor_of, imports_of
 from tests.contract.tree import ROOT, Package
 from tests.deployment.compose import containers
 
-from pallas_executor.teams.worker import WorkerSettings
+from pallas_hosting.worker import WorkerSettings
 from pallas_runtime.settings import Settings
 
 FOLDER = ROOT / "services" / "fast-agent-worker"

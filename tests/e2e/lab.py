@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from tests.e2e.stack import Stack, wait_until
 from tests.runtimes import DemoServer
 
-from pallas_bus.transport.access import Access
+from pallas_bus.access import Access
 from pallas_cli.stack.ports import DEFAULT_BASE
 
 type Era = Literal["auto", "legacy"]

@@ -5,7 +5,7 @@ from tests.e2e.calls import Answer, call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
 
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_turns.claims import TurnRef
 
 pytestmark = pytest.mark.one_era
 

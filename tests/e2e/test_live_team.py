@@ -15,7 +15,7 @@ from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import eventually, soon, within
 
-from pallas_bus.transport import kv
+from pallas_bus import kv
 from pallas_contracts.catalog import AGENTS
 
 pytestmark = pytest.mark.one_era

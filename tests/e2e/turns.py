@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import Record, read
-from pallas_bus.turnlog.claims import watch_claims
-from pallas_bus.turnlog.feed import FeedItem
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect
+from pallas_bus.reads import Record, read
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
+from pallas_turns.claims import TurnRef, watch_claims
+from pallas_turns.feed import FeedItem
+from pallas_turns.feeds import TurnFeeds, follow_turns
 
 _LOOK_AGAIN = 0.02
 

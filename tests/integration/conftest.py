@@ -22,7 +22,7 @@ def patience_with_redis() -> Generator[None]:
 @pytest.fixture
 def soon_redelivered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker delivers turns of lost workers again after 4 s: workers in the test's process tell it so."""
-    monkeypatch.setattr("pallas_bus.turnlog.queue.ACK_WAIT", 4.0)
+    monkeypatch.setattr("pallas_turns.queue.ACK_WAIT", 4.0)
 
 
 @pytest.fixture(scope="session")

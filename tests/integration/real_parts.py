@@ -17,16 +17,16 @@ from agent_gateway.app import Gateway
 from agent_gateway.app import build as build_gateway
 from agent_gateway.settings import GatewaySettings
 from agent_worker.app import build as build_worker
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
-from pallas_executor.executor import Executor
-from pallas_executor.teams.worker import WorkerSettings
+from pallas_hosting.worker import WorkerSettings
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 from pallas_runtime.run import Served
 from pallas_runtime.settings import Settings
+from pallas_turns.executor import Executor
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 """The streams and buckets that gateways declare."""

@@ -17,8 +17,8 @@ from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_contracts.catalog import CLI, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import TurnOutcome
 

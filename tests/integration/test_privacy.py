@@ -22,7 +22,7 @@ from tests.integration.real_parts import stored, until
 from tests.requirements import requirement
 from tests.runtimes import DemoServer
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 from pallas_contracts.catalog import CLI, TURN_OBJECTS
 from pallas_runtime.http.listener import bind, listening
 

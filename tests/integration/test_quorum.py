@@ -20,8 +20,8 @@ from tests.waiting import eventually
 
 from health_monitor.app import build as build_monitor
 from health_monitor.settings import MonitorSettings
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
 from pallas_cli.broker_config.users import SYSTEM, read_workers
 from pallas_cli.broker_config.write import USERS, BrokerFolder
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, TURN_LOG, TURN_QUEUE, WORKER

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import queue_depths
+from pallas_bus.connection import Bus
+from pallas_turns.queue import queue_depths
 
 _SELECTOR = re.compile(r'(?P<name>\w+)\{(?P<label>\w+)="(?P<value>[^"]*)"\}')
 

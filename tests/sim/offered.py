@@ -9,11 +9,11 @@ from itertools import pairwise
 
 from tests.builders import turn_requested
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.feeds import TurnFeeds
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
 from pallas_contracts.turns import Claimed, TurnOutcome
+from pallas_turns.claims import TurnRef
+from pallas_turns.feeds import TurnFeeds
+from pallas_turns.queue import submit
 
 type Schedule = Sequence[tuple[float, int]]
 """Moments, and how many callers there are then; in between as many as lie on the line."""

@@ -31,12 +31,12 @@ from tests.sim.report import write
 from tests.sim.workers import Workers, workers
 
 from health_monitor.settings import MonitorSettings
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
 from pallas_cli.k8s.folders import HostedTeam
 from pallas_cli.k8s.stamp import stamped
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
+from pallas_turns.feeds import follow_turns
 
 TEAM = Path(__file__).parent / "team"
 RESULTS = Path(__file__).parents[2] / "bench" / "results"

@@ -18,8 +18,8 @@ from pallas_cli.refused import NotReachable, Refused, WrongUsage, where_to_look
 from pallas_cli.waiting import shown
 
 if TYPE_CHECKING:
-    from pallas_bus.transport.access import Access
-    from pallas_bus.transport.connection import Bus
+    from pallas_bus.access import Access
+    from pallas_bus.connection import Bus
     from pallas_contracts.errors import Unavailable
 
 NatsUrl = Annotated[
@@ -62,7 +62,7 @@ def access_to(url: str, data: Path, user: str = "cli") -> "Access":
     Raises:
         Refused: a variable is invalid.
     """
-    from pallas_bus.transport.access import Access
+    from pallas_bus.access import Access
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
@@ -113,7 +113,7 @@ def system_access(url: str, data: Path, seed: Path | None) -> "Access":
     Raises:
         WrongUsage: there is no seed.
     """
-    from pallas_bus.transport.access import Access
+    from pallas_bus.access import Access
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
@@ -136,7 +136,7 @@ async def platform(access: "Access", service: str = "cli") -> AsyncGenerator["Bu
     Raises:
         Refused: the broker cannot be reached, or refuses the user.
     """
-    from pallas_bus.transport.connection import connect
+    from pallas_bus.connection import connect
     from pallas_contracts.errors import Rejected, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself

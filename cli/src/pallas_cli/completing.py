@@ -17,7 +17,7 @@ from pallas_cli.kept_addresses import find_address
 from pallas_cli.parts import Part
 
 if TYPE_CHECKING:
-    from pallas_bus.transport.connection import Bus
+    from pallas_bus.connection import Bus
 
 SECONDS = 1.0
 _TURNS = 30
@@ -67,7 +67,7 @@ def _agents(ctx: typer.Context, data: Path) -> list[str]:
     if source is not None and source.name == "COMMANDLINE":
         return []
 
-    from pallas_bus.transport import kv
+    from pallas_bus import kv
     from pallas_contracts.catalog import AGENTS
 
     async def read(bus: "Bus") -> list[str]:
@@ -78,7 +78,7 @@ def _agents(ctx: typer.Context, data: Path) -> list[str]:
 
 def _tools(ctx: typer.Context, data: Path) -> list[str]:
     """The tools of the agent that was typed."""
-    from pallas_bus.transport import kv
+    from pallas_bus import kv
     from pallas_contracts.catalog import AGENTS
 
     team, _, name = str(ctx.params.get("agent")).rpartition("/")
@@ -99,7 +99,7 @@ def _turns(ctx: typer.Context, data: Path) -> list[str]:
 
     from datetime import UTC, datetime, timedelta
 
-    from pallas_bus.history.turn_list import TurnFilter, find_turns
+    from pallas_turns.history.turn_list import TurnFilter, find_turns
 
     async def read(bus: "Bus") -> list[str]:
         wanted = TurnFilter(since=datetime.now(UTC) - timedelta(hours=1))

@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pallas_bus.history.spending import read_calls, spending_of
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.moments import since_words, span_of
 from pallas_cli.plain_text import print_plain, print_table
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import NANOS, NO_SPENDING, Spending, model_ref, money_text, total_of
 from pallas_contracts.turns import ModelCalled, TurnEvents
+from pallas_turns.history.spending import read_calls, spending_of
 
 if TYPE_CHECKING:
     from pallas_teams.prices import PriceTable

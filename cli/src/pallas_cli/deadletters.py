@@ -9,19 +9,8 @@ import hashlib
 import json
 from typing import Any
 
-from pallas_bus.history.replays import find_replays
-from pallas_bus.history.turns import TurnHistory
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.content import offload_request, whole_request
-from pallas_bus.turnlog.dead_letters import (
-    KeptLetter,
-    drop_letter,
-    read_letter,
-    read_letters,
-    request_of,
-)
-from pallas_bus.turnlog.queue import submit
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_cli.moments import moment_of, since_words
 from pallas_cli.operators import OPERATOR
 from pallas_cli.options import WHOLE, Page
@@ -32,6 +21,11 @@ from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.ids import TurnId, derived_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
+from pallas_turns.content import offload_request, whole_request
+from pallas_turns.dead_letters import KeptLetter, drop_letter, read_letter, read_letters, request_of
+from pallas_turns.history.replays import find_replays
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.queue import submit
 
 
 async def letters_of(bus: Bus, *, team: str | None, agent: str | None, since: str) -> list[KeptLetter]:

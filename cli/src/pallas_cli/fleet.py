@@ -17,9 +17,9 @@ from pallas_cli.refused import Refused, not_reached
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 
 if TYPE_CHECKING:
-    from pallas_bus.history.replays import Recorded
-    from pallas_bus.transport.access import Access
+    from pallas_bus.access import Access
     from pallas_mcp_calls.calls import AgentCalls
+    from pallas_turns.history.replays import Recorded
 
 
 ENDPOINT = "/teams/fleet/mcp/fleet"
@@ -155,9 +155,9 @@ class Watch:
 
 @asynccontextmanager
 async def _written(access: "Access") -> AsyncGenerator["asyncio.Queue[Recorded]"]:
-    from pallas_bus.history.tail import tail_streams
     from pallas_cli.broker import platform
     from pallas_contracts.catalog import FLEET_TASKS_AGENT, FLEET_TEAM, TURN_CONTENT
+    from pallas_turns.history.tail import tail_streams
 
     subject = TURN_CONTENT.template.filter(team=FLEET_TEAM, agent=FLEET_TASKS_AGENT)
     async with platform(access) as bus, tail_streams(bus, subject) as messages:
@@ -166,8 +166,8 @@ async def _written(access: "Access") -> AsyncGenerator["asyncio.Queue[Recorded]"
 
 def _said(message: "Recorded") -> list[tuple[str, str]]:
     """Agents and what they wrote, in a message of the log. The fleet puts the agent's name before each line."""
-    from pallas_bus.history.tail import entry_of
     from pallas_contracts.turns import Progress, TurnEvents
+    from pallas_turns.history.tail import entry_of
 
     entry = entry_of(message)
     if entry is None or not isinstance(entry.entry, TurnEvents):

@@ -21,7 +21,7 @@ from tests.bench.processes import Process, running
 
 from fleet.coder.client import Coder
 from fleet.reaching.http import Http
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import FLEET, GATEWAY
 
 PYTHON = Path(__file__).parents[3] / ".tools" / "setup-fleet-mcp" / "bin" / "python"

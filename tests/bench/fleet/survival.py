@@ -12,11 +12,11 @@ from tests.bench.processes import Process
 from fleet.running.typing import task_ref
 from fleet.storing.tasks import Tasks
 from fleet.terminal.agent_api import Terminal
-from pallas_bus.transport.kv import get_entry, put
-from pallas_calls.worker_liveness import last_claims
+from pallas_bus.kv import get_entry, put
 from pallas_contracts.catalog import FLEET_AGENTS
 from pallas_contracts.fleet import FleetTask
 from pallas_contracts.ids import child_id
+from pallas_turns.liveness import last_claims
 
 _STARTED_AT_ONCE = 8
 _LONG = "work 900 s"

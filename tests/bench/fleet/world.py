@@ -11,7 +11,7 @@ from mcp import Client
 
 from fleet.coder.client import Coder
 from fleet.terminal.agent_api import Terminal
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 
 PALLAS, PEER = "pallas", "setup-fleet-mcp"
 _CREATED_AT_ONCE = 8

@@ -9,7 +9,7 @@ import sys
 import uvloop
 from nats.aio.msg import Msg
 
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 
 SUBJECT = "bench.echo"
 

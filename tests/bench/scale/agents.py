@@ -19,11 +19,11 @@ from tests.bench.scale.wire import connect as connect_wire
 from tests.bench.scale.wire import message
 from tests.builders import agent_definition
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.kv import put
-from pallas_bus.turnlog.puller import PULL_EXPIRES
-from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, queue_depths
+from pallas_bus.connection import Bus, connect
+from pallas_bus.kv import put
 from pallas_contracts.catalog import AGENTS, GATEWAY, TURN_QUEUE
+from pallas_turns.pull import PULL_EXPIRES
+from pallas_turns.queue import consumer_name, ensure_consumer, queue_depths
 
 _TEAM = 100
 """Agents of a team."""

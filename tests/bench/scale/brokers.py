@@ -15,7 +15,7 @@ from tests.bench.scale.streams import CONSUMER, TAG, make_streams
 from tests.embedded import NatsServer, free_port
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.errors import PallasError
 

@@ -16,7 +16,7 @@ from tests.bench.scale import turns
 from tests.bench.scale.streams import CONSUMER, LIVE
 from tests.bench.scale.wire import Wire, connect, message
 
-from pallas_bus.transport.errors import IN_FLIGHT
+from pallas_bus.errors import IN_FLIGHT
 from pallas_contracts.catalog import TURN_QUEUE
 
 _PAUSE = 0.005

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import make_stream, stream_config
+from pallas_bus.connection import Bus
+from pallas_bus.streams import make_stream, stream_config
 from pallas_contracts.catalog import TURN_LOG, TURN_QUEUE
 from pallas_contracts.contract import Stream
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tests.bench.scale.wire import message
 
-from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live
+from pallas_bus.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live
 
 REQUESTED, CLAIM, EVENT, CONTENT, KEPT, OUTCOME = 600, 400, 950, 1550, 450, 210
 """Bytes of a body, as a turn of the benchmark's agent with a model was found to have."""

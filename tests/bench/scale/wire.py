@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import override
 
-from pallas_bus.transport.headers import encoded
+from pallas_bus.headers import encoded
 
 type Arrived = Callable[[str, str, bytes], None]
 """Takes a message: its subject, where it wants its reply, and its body without headers."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from pallas_contracts.turns import Result
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

@@ -9,9 +9,9 @@ from tests.integration.real_parts import OWNED
 from tests.integration.workspaces.control.world import World, a_world
 from tests.postgres import PostgresServer
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 
 expect.set_options(timeout=15_000)

@@ -15,7 +15,7 @@ from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.turns_lab import Stage
 from tests.waiting import soon
 
-from pallas_bus.transport.streams import declare
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 from workspaces.turns import log
 

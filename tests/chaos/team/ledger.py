@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from pallas_contracts.turns import Result
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

@@ -1,6 +1,6 @@
 """A function that answers at once and has no effect."""
 
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

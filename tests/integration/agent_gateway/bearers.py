@@ -13,8 +13,8 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.e2e import wire
 from tests.waiting import soon
 
-from pallas_bus.transport.ask import answer, answering
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import answer, answering
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
 from pallas_contracts.catalog import RESOLVE
 from pallas_contracts.errors import Denied

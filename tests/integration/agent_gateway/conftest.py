@@ -15,20 +15,19 @@ from tests.embedded import NatsServer
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table, watch
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import watch_claims
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls import relay_turn
-from pallas_calls.admission import queue_positions
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table, watch
+from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
-from pallas_executor.executor import Executor
 from pallas_runtime.process import Process
+from pallas_turns import positions as queue_positions
+from pallas_turns import relay as relay_turn
+from pallas_turns.claims import TurnRef, watch_claims
+from pallas_turns.executor import Executor
+from pallas_turns.feeds import TurnFeeds, follow_turns
 
 WAIT = ToolDefinition(
     name="wait",

@@ -14,11 +14,11 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import until
 from tests.waiting import soon
 
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.content import drop, objects_of
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.reads import read
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.turns import Claimed, TurnRequested
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import drop, objects_of
 
 MiB = 1024 * 1024
 IMAGES = [base64.b64encode(bytes([n]) * 370_000).decode() for n in range(20)]

@@ -14,12 +14,12 @@ from tests.waiting import eventually, soon
 
 from agent_gateway.handshake.sessions import cancel_call, remember_call
 from agent_gateway.mcp.request import request_token, session_token
-from pallas_bus.transport import kv
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_bus import kv
 from pallas_contracts.catalog import CALLS
 from pallas_contracts.turns import CancelRequested, Claimed, Principal, TurnAsked
+from pallas_turns.cancel import withdraw_turn
+from pallas_turns.claims import TurnRef
+from pallas_turns.queue import ensure_consumer, queue_state, submit
 
 
 @pytest.fixture

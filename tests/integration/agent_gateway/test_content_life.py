@@ -11,10 +11,7 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import a_gateway, a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog import writer
-from pallas_bus.turnlog.content import objects_of
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.reads import read
 from pallas_contracts.catalog import (
     DEAD_LETTERS,
     GATEWAY,
@@ -25,6 +22,9 @@ from pallas_contracts.catalog import (
     TURN_QUEUE,
 )
 from pallas_contracts.turns import Claimed, TurnOutcome
+from pallas_turns import write as writer
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import objects_of
 
 BIG = "x" * 1_000_000
 

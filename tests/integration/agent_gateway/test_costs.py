@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 from health_monitor.spending import keep_spending
 from health_monitor.spending.keep_spending import KeepSpending
-from pallas_bus.transport.kv import get, put, snapshot
+from pallas_bus.kv import get, put, snapshot
 from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs import show_costs
 from pallas_cli.options import WHOLE

@@ -11,17 +11,16 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, a_lab, until
 from tests.waiting import eventually, soon, within
 
-from pallas_bus.transport import kv
-from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
-from pallas_bus.turnlog.content import fetch, offload
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import CONTENT_SECONDS
-from pallas_calls.admission.waiting_turns import WaitingTurn
+from pallas_bus import kv
 from pallas_contracts.agents import Limits, WorkerPresence
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnStatus
+from pallas_turns.cancel import WaitingTurn
+from pallas_turns.claims import TurnRef, claim, claim_state, stored_outcome
+from pallas_turns.content import fetch, offload
+from pallas_turns.queue import ensure_consumer, queue_state, submit
+from pallas_turns.write import CONTENT_SECONDS
 
 
 async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str) -> None:

@@ -11,8 +11,8 @@ from tests.builders import turn_requested
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.processes import a_service
 
-from pallas_bus.turnlog.queue import queue_state, submit
 from pallas_contracts.turns import Principal
+from pallas_turns.queue import queue_state, submit
 
 NOISY, QUIET, SLOTS = 400, 5, 20
 MODEL_TIME = "/sleep 0.2"

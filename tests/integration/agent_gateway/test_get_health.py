@@ -14,10 +14,10 @@ from tests.waiting import PATIENCE, eventually, within
 
 from agent_gateway.mcp import definitions as handler
 from agent_gateway.mcp.definitions import get_health
-from pallas_bus.transport.ask import answer, answering
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table, put, watch
-from pallas_bus.transport.streams import declare
+from pallas_bus.ask import answer, answering
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table, put, watch
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import CHECK_HEALTH, GATEWAY, HEALTH, MONITOR
 from pallas_contracts.health import AgentHealth, HealthAsked
 from pallas_contracts.message import utc_now

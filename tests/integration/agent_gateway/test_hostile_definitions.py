@@ -17,7 +17,7 @@ from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.integration.real_parts import Front
 from tests.waiting import eventually, loop_lag, soon
 
-from pallas_bus.transport.streams import bucket_subject
+from pallas_bus.streams import bucket_subject
 from pallas_cli.stack.ports import is_free
 from pallas_contracts.catalog import AGENTS
 

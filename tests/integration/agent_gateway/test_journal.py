@@ -16,9 +16,9 @@ from tests.integration.real_parts import Front
 from tests.runtimes import DemoServer
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from pallas_bus.history.turns import TurnHistory, read_turn
 from pallas_contracts.turns import Claimed, Continued, HandedBack, ModelCalled, ToolStarted
-from pallas_executor.executor import Executor
+from pallas_turns.executor import Executor
+from pallas_turns.history.turns import TurnHistory, read_turn
 
 AGENTS = """
 name: {team}

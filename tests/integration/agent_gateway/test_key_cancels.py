@@ -22,8 +22,8 @@ from tests.integration.agent_gateway.test_keys import (
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from pallas_bus.turnlog.queue import ensure_consumer
 from pallas_contracts.turns import CancelRequested, Claimed
+from pallas_turns.queue import ensure_consumer
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.streams import NANOSECONDS
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.streams import NANOSECONDS
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import CancelRequested, Claimed
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import OFFLOAD_ABOVE
+from pallas_turns.queue import ensure_consumer, queue_state
 
 KEY = "pallas/idempotency-key"
 LOG_KEY = "one key for all replicas of a test"

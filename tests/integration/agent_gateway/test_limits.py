@@ -12,15 +12,10 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import PATIENCE, eventually, soon, timing
 
-from pallas_bus.turnlog.queue import (
-    ensure_consumer,
-    queue_state,
-    submit,
-    turns_by_caller,
-)
-from pallas_calls.admission import queue_positions
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Principal
+from pallas_turns import positions as queue_positions
+from pallas_turns.queue import ensure_consumer, queue_state, submit, turns_by_caller
 
 PROXY = "127.0.0.1"
 """The address that these requests come from. They name their caller in a header."""

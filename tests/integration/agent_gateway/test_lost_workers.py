@@ -8,12 +8,12 @@ from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.waiting import Collected
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import nak
-from pallas_calls import worker_liveness
-from pallas_calls.worker_liveness import watch_workers
+from pallas_bus.connection import Bus
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed
+from pallas_turns import liveness as worker_liveness
+from pallas_turns.liveness import watch_workers
+from pallas_turns.queue import nak
 
 type During = Callable[[Callable[[], object]], None]
 

@@ -10,11 +10,11 @@ from tests.embedded import NatsServer
 from tests.integration.agent_gateway.conftest import Platform
 from tests.waiting import Collected, soon, within
 
-from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
-from pallas_calls.admission import queue_positions
-from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
+from pallas_turns import positions as queue_positions
+from pallas_turns.positions import QueuePositions
+from pallas_turns.queue import consumer_name, ensure_consumer, submit
 
 ANYBODY = Principal().token
 
@@ -23,7 +23,7 @@ async def test_a_caller_gets_the_queue_position_of_its_turn(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine the queue is otherwise read while the turn is queued, and the turn counts as one of the two.
-    monkeypatch.setattr("pallas_calls.admission.queue_positions._READ_TIMEOUT", 5.0)
+    monkeypatch.setattr("pallas_turns.positions._READ_TIMEOUT", 5.0)
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     for _ in range(2):

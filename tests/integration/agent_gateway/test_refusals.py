@@ -10,9 +10,9 @@ from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.waiting import eventually, soon, within
 
 from agent_gateway.mcp.endpoints import Endpoint
-from pallas_bus.turnlog.queue import submit
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
+from pallas_turns.queue import submit
 
 ENOUGH_TIME = 8.0
 

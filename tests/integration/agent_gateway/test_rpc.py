@@ -12,9 +12,9 @@ from tests.integration.real_parts import Front
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import CancelRequested, Claimed, Result
+from pallas_turns.claims import TurnRef
 
 LLM = "  harper: {model: offline, title: Harper}\n"
 MOST = 20_000

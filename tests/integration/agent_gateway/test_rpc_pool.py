@@ -10,7 +10,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.rpc import Rpc, strict
 from tests.requirements import requirement
 
-from pallas_bus.transport.ask import answer, answering
+from pallas_bus.ask import answer, answering
 from pallas_contracts.catalog import ASK_POOL, POOL
 from pallas_contracts.data_agents import PoolAnswer, PoolRequest
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected

@@ -8,8 +8,8 @@ from tests.waiting import eventually
 
 from agent_gateway.handshake import sessions as module
 from agent_gateway.handshake.sessions import MOST_CHARACTERS, MOST_OF_A_CALLER, Sessions
-from pallas_bus.transport.kv import get, watch
-from pallas_bus.transport.streams import declare
+from pallas_bus.kv import get, watch
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY, SESSIONS
 from pallas_contracts.errors import Rejected
 

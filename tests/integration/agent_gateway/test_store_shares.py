@@ -10,14 +10,13 @@ from tests.integration.pipelines.lab import a_replica
 from tests.integration.real_parts import a_gateway
 from tests.waiting import soon
 
-from pallas_bus.history.store_use import StoreUse
-from pallas_bus.transport.streams import declare, stream_name
-from pallas_bus.turnlog.content import drop, offload
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.admission.limits import StoreShares
+from pallas_bus.streams import declare, stream_name
 from pallas_contracts.catalog import CALLS, PIPELINE_CACHE, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.errors import Unavailable
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import drop, offload
+from pallas_turns.queue import submit
+from pallas_turns.store import StoreShares, StoreUse
 
 MIB = 1024**2
 

@@ -19,18 +19,19 @@ from tests.integration.bus.turns import lifetimes
 from tests.integration.real_parts import Front
 from tests.waiting import PATIENCE, Collected, eventually, soon, within
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import Stored
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of, offload_request, whole_request
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls import service, submit_turn
-from pallas_calls.model import Observer, Refusal
-from pallas_calls.submit_turn import Submitted
+from pallas_bus.connection import Bus
+from pallas_bus.errors import Stored
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import TURN_OBJECTS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
+from pallas_turns import calls as service
+from pallas_turns import submit as submit_turn
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import OFFLOAD_ABOVE, objects_of, offload_request, whole_request
+from pallas_turns.model import Observer, Refusal
+from pallas_turns.queue import submit
+from pallas_turns.submit import Submitted
 
 REFUSED_WITHIN = 4.0
 

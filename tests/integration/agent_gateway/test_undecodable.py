@@ -7,10 +7,10 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import until
 from tests.waiting import soon
 
-from pallas_bus.transport.reads import Record, read
-from pallas_bus.turnlog.dead_letters import read_letter
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state
+from pallas_bus.reads import Record, read
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_turns.dead_letters import read_letter
+from pallas_turns.queue import ensure_consumer, queue_state
 
 
 async def waiting(platform: Platform) -> Record:

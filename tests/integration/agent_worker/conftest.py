@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.runtimes import DemoServer, a_team
 
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 
 AGENTS = """
 name: demo

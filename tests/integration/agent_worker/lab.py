@@ -10,18 +10,17 @@ from tests.builders import turn_requested
 from tests.integration.real_parts import a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.feed import FeedItem, TurnFeed
-from pallas_bus.turnlog.feeds import TurnFeeds
-from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
-from pallas_executor.executor import Executor
 from pallas_runtime.process import Process
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.executor import Executor
+from pallas_turns.feed import FeedItem, TurnFeed
+from pallas_turns.feeds import TurnFeeds
+from pallas_turns.pull import TurnPuller
+from pallas_turns.queue import Delivery, ensure_consumer, submit
+from pallas_turns.write import TurnWriter
 
 
 @dataclass

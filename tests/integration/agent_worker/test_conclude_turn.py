@@ -6,20 +6,15 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of, numbers, step
 from tests.waiting import soon
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import InputRequired, LogMessage, Result, TurnOutcome, TurnRequested
-from pallas_executor.agent_runtime import (
-    Completed,
-    Failed,
-    NeedsInput,
-    Outcome,
-)
-from pallas_executor.conclude_turn import conclude_turn
+from pallas_turns.claims import stored_outcome
+from pallas_turns.conclude import conclude_turn
+from pallas_turns.runtime import Completed, Failed, NeedsInput, Outcome
 
 
 def ignore(_ended: TurnOutcome) -> None:

@@ -12,22 +12,22 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.bus.turns import TOOL
 from tests.integration.real_parts import until
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import request_cancel, stored_outcome
-from pallas_bus.turnlog.dead_letters import read_letter, read_letters
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import Delivery, queue_state
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Answered, CancelRequested, DeadLetter
-from pallas_executor import decode_turn
-from pallas_executor.agent_runtime import Failed
-from pallas_executor.claim_turn import Claimant, Verdict, claim_to_end
+from pallas_turns import decode as decode_turn
+from pallas_turns.attempts import Claimant, Verdict, claim_to_end
+from pallas_turns.claims import request_cancel, stored_outcome
+from pallas_turns.dead_letters import read_letter, read_letters
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import Delivery, queue_state
+from pallas_turns.runtime import Failed
 
 BODY = b'{"team": "studio", "arguments": "a secret"}'
 

@@ -11,8 +11,8 @@ from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
-from pallas_executor.agent_runtime import AgentRuntime
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
+from pallas_turns.runtime import AgentRuntime
 
 SLOW = '/tool toolbox/long_task {"seconds": 60}'
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.runtimes import Events, a_team, a_turn, text_of, wait_for
 
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 
 AGENTS = "name: demo\nagents:\n  harper: {servers: [toolbox]}\n"
 

@@ -14,11 +14,11 @@ from tests.integration.processes import a_service
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import nak
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed, Continued, ModelCalled, ToolFailed, ToolProgress, ToolStarted
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import nak
 
 AGENTS = """
   errand:

@@ -16,22 +16,22 @@ from tests.integration.real_parts import OWNED, a_lab, a_worker
 from tests.waiting import Collected, eventually
 
 from agent_worker.teams import SharedRuntime
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import RETRYING
-from pallas_bus.transport.kv import Table, watch
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import consumer_name
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
+from pallas_bus.errors import RETRYING
+from pallas_bus.kv import Table, watch
+from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentDefinition, AgentRead, Trouble, WorkerPresence
 from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
-from pallas_executor import settle_turn
-from pallas_executor.publish_definitions import publish_definitions
-from pallas_executor.teams import host_teams
-from pallas_executor.teams.metered import Watching
+from pallas_hosting import folders as host_teams
+from pallas_hosting.metered import Watching
 from pallas_teams import FolderChanges, load_each
+from pallas_turns import settle as settle_turn
+from pallas_turns.definitions import publish_definitions
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import consumer_name
 
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 _REFUSALS = 2

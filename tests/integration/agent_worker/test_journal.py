@@ -7,13 +7,13 @@ from tests.integration.bus.turns import attempt_of
 from tests.link import linked
 from tests.waiting import soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content import MAX_OFFLOADED, OFFLOAD_ABOVE
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_QUEUE, WORKERS
 from pallas_contracts.turns import Answered, ToolStarted
-from pallas_executor.claim_turn import Claimant, Conclude, claim_turn
-from pallas_executor.journal import LoggedTurn
+from pallas_turns.attempts import Claimant, Conclude, claim_turn
+from pallas_turns.content import MAX_OFFLOADED, OFFLOAD_ABOVE
+from pallas_turns.journal import LoggedTurn
 
 
 def answer(call: str, size: int = 2) -> Answered:

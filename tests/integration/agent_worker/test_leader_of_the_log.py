@@ -8,10 +8,10 @@ from tests.embedded import NatsServer
 from tests.integration.real_parts import OWNED, a_lab, a_process, a_worker
 from tests.waiting import eventually
 
-from pallas_bus.transport import leaders
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
+from pallas_bus import leaders
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 from pallas_runtime.process import STORED
 

@@ -9,10 +9,10 @@ from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import eventually
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
+from pallas_turns.claims import request_cancel
+from pallas_turns.feeds import follow_turns
 
 
 @pytest.fixture

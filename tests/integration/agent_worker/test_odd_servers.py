@@ -13,7 +13,7 @@ from tests.runtimes import Events, a_team, a_turn, text_of
 from tests.waiting import PATIENCE, eventually
 
 from pallas_contracts.turns import ToolFailed
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 
 CALL = '/tool odd/echo {"text": "x"}'
 

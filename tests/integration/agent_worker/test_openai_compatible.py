@@ -19,10 +19,10 @@ from tests.waiting import PATIENCE
 from agent_worker.llm import models
 from agent_worker.teams import host_team
 from pallas_contracts.turns import ModelCalled, ModelFailed, TextDelta, ToolFailed
-from pallas_executor.agent_runtime import AgentRuntime, Failed, Outcome
-from pallas_executor.teams.metered import Watching, make_metrics
+from pallas_hosting.metered import Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
+from pallas_turns.runtime import AgentRuntime, Failed, Outcome
 
 KEY = "sk-hunter2secret"
 

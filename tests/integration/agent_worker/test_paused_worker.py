@@ -12,13 +12,13 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import ensure_consumer
+from pallas_bus import kv
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKERS
 from pallas_contracts.turns import Claimed, Progress, TurnOutcome
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import ensure_consumer
 
 REDELIVERED_WITHIN = 45.0
 """Seconds: the broker waits for the ack, and may deliver once more to the paused worker."""

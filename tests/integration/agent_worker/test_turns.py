@@ -22,25 +22,19 @@ from tests.integration.processes import a_service
 from tests.integration.real_parts import OWNED, a_worker, until
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import (
-    claim,
-    claim_state,
-    request_cancel,
-    stored_outcome,
-)
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import consumer_name, queue_state, submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
-from pallas_executor import claim_turn
-from pallas_executor.settle_turn import Running
+from pallas_turns import attempts as claim_turn
+from pallas_turns.claims import TurnRef, claim, claim_state, request_cancel, stored_outcome
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import consumer_name, queue_state, submit
+from pallas_turns.settle import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
 

@@ -8,7 +8,7 @@ from tests.conftest import Connecting
 from tests.embedded import RedisServer
 from tests.integration.auth_resolver.lab import Replica, Truth, a_resolver, a_truth
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 
 
 @pytest.fixture(scope="package")

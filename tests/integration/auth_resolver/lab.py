@@ -13,8 +13,8 @@ from tests.integration.auth_resolver.bearers import FERNET_KEY, KEYS, Opaque, te
 
 from auth_resolver.app import build
 from auth_resolver.settings import AuthResolverSettings
-from pallas_bus.transport.ask import answer, answering, ask
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import answer, answering, ask
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import AUTH_FAILURES, LookedUp, LookupKey, Lookups, Record, ResolveBearer, Resolved
 from pallas_contracts.catalog import LOOK_UP, RESOLVE
 from pallas_contracts.errors import Unavailable

@@ -26,7 +26,7 @@ from tests.integration.auth_resolver.bearers import (
 from tests.integration.auth_resolver.lab import Replica, Truth, resolved
 from tests.requirements import requirement
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import Denied
 from pallas_contracts.message import utc_now
 

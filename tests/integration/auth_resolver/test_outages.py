@@ -22,7 +22,7 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon, within
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import LookupKey, TeamRecord
 from pallas_contracts.errors import Denied, PallasError, Unavailable
 from pallas_lookups.cache import TIMEOUT

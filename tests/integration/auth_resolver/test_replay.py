@@ -12,8 +12,8 @@ from tests.integration.auth_resolver.lab import Replica, Truth, a_resolver, reso
 from tests.requirements import requirement
 from tests.waiting import eventually
 
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import LibraryRecord, LookupKey, ResolveBearer
 from pallas_contracts.catalog import RESOLVE
 from pallas_contracts.errors import Denied, Unavailable

@@ -6,8 +6,8 @@ from collections.abc import Generator
 import pytest
 from tests.integration.broker.guarded import Guarded, start
 
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, STREAMS
 
 

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from tests.embedded import NatsServer
 from tests.integration.real_parts import a_lab
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import USERS, BrokerFolder
 

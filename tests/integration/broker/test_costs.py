@@ -11,16 +11,16 @@ from tests.integration.broker.guarded import ALPHA, start, worker
 from tests.integration.real_parts import OWNED, a_worker, until
 
 from health_monitor.spending.keep_spending import KeepSpending
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.kv import snapshot
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.queue import submit
-from pallas_calls.admission.budgets import watch_budgets
+from pallas_bus.connection import connect
+from pallas_bus.kv import snapshot
+from pallas_bus.streams import declare
 from pallas_cli.commands.budgets import delete_budget, set_budget, show_budgets, whose_of
 from pallas_cli.costs import show_costs
 from pallas_cli.options import WHOLE
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, PIPELINES, SPENDING
 from pallas_contracts.errors import Unavailable
+from pallas_turns.budgets import watch_budgets
+from pallas_turns.queue import submit
 
 LLM = "  harper: {model: offline, title: Harper}\n"
 

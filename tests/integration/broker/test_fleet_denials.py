@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.integration.broker.guarded import ALPHA, Guarded, trying, worker
 
-from pallas_bus.transport.streams import bucket_subject
+from pallas_bus.streams import bucket_subject
 from pallas_contracts.catalog import (
     AGENTS,
     DATA_TEAM,

@@ -15,13 +15,13 @@ from fleet.handlers.start_task import LONGEST_DESCRIPTION
 from fleet.running import watching
 from fleet.running.typing import task_ref, task_request
 from fleet.settings import FleetSettings
-from pallas_bus.transport.streams import bucket_subject
-from pallas_bus.turnlog.content import offload_request, whole_request
-from pallas_calls.worker_liveness import last_claims
+from pallas_bus.streams import bucket_subject
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import AGENTS, FLEET, FLEET_AGENT, FLEET_TEAM, GATEWAY
 from pallas_contracts.ids import new_turn_id
 from pallas_demo.coder import CoderStandIn, StandInSettings, TerminalSettings
+from pallas_turns.content import offload_request, whole_request
+from pallas_turns.liveness import last_claims
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.integration.broker.guarded import ALPHA, Guarded, trying, worker
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.servers import ask_servers
+from pallas_bus.connection import Bus, connect
+from pallas_bus.leaders import watch_leaders
+from pallas_bus.servers import ask_servers
 from pallas_cli.broker_config.users import SYSTEM
 from pallas_contracts.catalog import (
     CLI,

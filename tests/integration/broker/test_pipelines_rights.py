@@ -11,11 +11,8 @@ from tests.integration.broker.guarded import ALPHA, BETA, Guarded, start, trying
 from tests.integration.real_parts import a_gateway, a_process, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.history.turns import read_turn
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import bucket_subject
-from pallas_calls.keyed.call_once import call_child
-from pallas_calls.model import Observer, TurnEnd
+from pallas_bus.connection import connect
+from pallas_bus.streams import bucket_subject
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import (
     AGENTS,
@@ -33,6 +30,9 @@ from pallas_contracts.catalog import (
 from pallas_contracts.ids import child_id, new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ClientContext, Principal, TurnRequested
+from pallas_turns.history.turns import read_turn
+from pallas_turns.keys import call_child
+from pallas_turns.model import Observer, TurnEnd
 from pipelines.app import Pipelines, build
 from pipelines.settings import PipelinesSettings
 

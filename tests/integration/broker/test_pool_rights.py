@@ -8,10 +8,9 @@ from tests.integration.broker.guarded import Guarded, start
 from tests.integration.real_parts import a_gateway, a_process, until
 from tests.waiting import soon
 
-from pallas_bus.transport import ask, kv
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.queue import delete_consumer
+from pallas_bus import ask, kv
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.auth import ResolveBearer, Resolved
 from pallas_contracts.catalog import (
@@ -30,10 +29,12 @@ from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolR
 from pallas_contracts.errors import NotFound
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, Result
-from pallas_executor.agent_runtime import Completed, Emitter, HostedAgent, Outcome, Turn
-from pallas_executor.executor import Troubles, execute_turns
-from pallas_executor.metrics import make_metrics
 from pallas_runtime.settings import ExecutorSettings
+from pallas_turns.events import Emitter
+from pallas_turns.executor import Troubles, execute_turns
+from pallas_turns.metrics import make_metrics
+from pallas_turns.queue import delete_consumer
+from pallas_turns.runtime import Completed, HostedAgent, Outcome, Turn
 
 OWNER = Principal(type="token", id="tok_feeds")
 DEFINITION = AgentDefinition(

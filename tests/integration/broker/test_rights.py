@@ -11,15 +11,10 @@ from pydantic import SecretStr
 from tests.integration.broker.guarded import ALPHA, BETA, Guarded, trying, worker
 from tests.waiting import soon
 
-from pallas_bus.transport.access import (
-    Access,
-    inbox_prefix,
-    make_seed,
-    public_key,
-)
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.reads import read, read_last, read_newest
-from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject
+from pallas_bus.access import Access, inbox_prefix, make_seed, public_key
+from pallas_bus.connection import connect
+from pallas_bus.reads import read, read_last, read_newest
+from pallas_bus.streams import LIVE_PREFIX, bucket_subject, live_subject
 from pallas_contracts.catalog import (
     AGENTS,
     BLOBS,

@@ -12,17 +12,17 @@ from tests.integration.broker.guarded import ALPHA, BETA, TEAMS, Guarded, start,
 from tests.integration.processes import a_service
 from tests.integration.real_parts import Front, a_gateway, a_worker, until
 
-from pallas_bus.history.turns import TurnHistory, read_turns
-from pallas_bus.transport.access import Access, make_seed
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.dead_letters import read_letters
-from pallas_bus.turnlog.queue import ensure_consumer
+from pallas_bus.access import Access, make_seed
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
 from pallas_cli.broker_config.users import WorkerTeams, read_workers
 from pallas_cli.broker_config.write import TLS, BrokerFolder
 from pallas_contracts.catalog import CLI, GATEWAY, MONITOR, REGISTRY, TURN_QUEUE, TURN_REQUESTED, WORKER
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
+from pallas_turns.dead_letters import read_letters
+from pallas_turns.history.turns import TurnHistory, read_turns
+from pallas_turns.queue import ensure_consumer
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.real_parts import Front, a_gateway, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.history.turns import TurnHistory, read_turns
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 from pallas_contracts.catalog import CLI, GATEWAY
+from pallas_turns.history.turns import TurnHistory, read_turns
 
 PALLAS = str(Path(sys.executable).with_name("pallas"))
 KEY = "pallas/idempotency-key"

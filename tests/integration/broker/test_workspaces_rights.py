@@ -13,16 +13,15 @@ from tests.integration.real_parts import OWNED, a_worker, until
 from tests.postgres import PostgresServer
 from tests.waiting import soon
 
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import bucket_subject, declare
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content import offload_request
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import bucket_subject, declare
 from pallas_contracts.catalog import AGENTS, GATEWAY, TURN_CONTENT, TURN_EVENT, TURN_OUTCOME, WORKSPACES
 from pallas_contracts.turns import TurnRequested
 from pallas_postgres.engine import open_engine
+from pallas_turns.claims import TurnRef, stored_outcome
+from pallas_turns.content import offload_request
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.queue import submit
 from workspaces.migrate import MIGRATIONS
 from workspaces.model import Who
 from workspaces.turns.again import Again

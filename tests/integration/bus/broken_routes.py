@@ -10,7 +10,7 @@ from tests.cluster import lead, make
 from tests.embedded import NatsServer, free_port
 from tests.link import Link, linked
 
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.contract import Bucket, Stream
 

@@ -5,8 +5,8 @@ from typing import Protocol
 import pytest
 from tests.conftest import Connecting
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 
 

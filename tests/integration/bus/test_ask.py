@@ -8,13 +8,8 @@ import pytest
 from tests.conftest import Connecting
 from tests.waiting import soon
 
-from pallas_bus.transport.ask import (
-    Answer,
-    answer,
-    answering,
-    ask,
-)
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import Answer, answer, answering, ask
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import CHECK_HEALTH
 from pallas_contracts.contract import Question, Template
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable

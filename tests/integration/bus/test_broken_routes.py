@@ -5,13 +5,12 @@ from tests.integration.bus.broken_routes import broken_routes
 from tests.integration.bus.turns import attempt_of, following, read_to_end, summary_of, text
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.kv import put, watch
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import connect
+from pallas_bus.kv import put, watch
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.health import HealthAsked
 from pallas_contracts.turns import Claimed
+from pallas_turns.claims import TurnRef, request_cancel
 
 
 async def test_messages_lost_on_a_cut_route_are_found_although_no_connection_broke(team: str) -> None:

@@ -11,7 +11,7 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 
 _GREETING = b'INFO {"max_payload": 1048576, "headers": true}\r\n'
 _PING = b"\r\nPING\r\n"

@@ -13,9 +13,9 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, free_port
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_cli.broker_config.authority import AUTHORITY, CERTIFICATE, KEY, make_certificate
 from pallas_cli.private_files import PRIVATE
 from pallas_contracts.errors import Conflict, Rejected, Unavailable

@@ -10,16 +10,15 @@ from tests.integration.bus.turns import TOOL, attempt_of, result, text
 from tests.integration.real_parts import until
 from tests.waiting import PATIENCE, eventually, within
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog import writer as writer_module
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
-from pallas_bus.turnlog.expiry import CONSUMER, expire_content
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus, connect
+from pallas_bus.reads import read
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.message import utc_now
+from pallas_turns import write as writer_module
+from pallas_turns.claims import TurnRef, stored_outcome
+from pallas_turns.content import OFFLOAD_ABOVE, objects_of
+from pallas_turns.expiry import CONSUMER, expire_content
+from pallas_turns.write import TurnWriter
 
 POLL_SECONDS = 0.05
 """Seconds between two polls of the tests' gateways."""

@@ -7,13 +7,13 @@ from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import TOOL, attempt_of, lifetimes, result, step, text
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
-from pallas_bus.turnlog.writer import LEAST_CONTENT_TTL, TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
 from pallas_contracts.turns import TurnOutcome, TurnRequested, TurnStatus
+from pallas_turns.claims import stored_outcome
+from pallas_turns.content import OFFLOAD_ABOVE, objects_of
+from pallas_turns.write import LEAST_CONTENT_TTL, TurnWriter
 
 AFTER = 120
 LONGEST = 30

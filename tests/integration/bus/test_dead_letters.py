@@ -11,9 +11,13 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.dead_letters import (
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
+from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY
+from pallas_contracts.errors import Rejected
+from pallas_contracts.ids import new_turn_id
+from pallas_contracts.turns import DeadLetter, TurnRequested
+from pallas_turns.dead_letters import (
     dead_letter,
     drop_letter,
     faults_of,
@@ -23,11 +27,7 @@ from pallas_bus.turnlog.dead_letters import (
     read_letters,
     turn_id_of,
 )
-from pallas_bus.turnlog.queue import Delivery
-from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY
-from pallas_contracts.errors import Rejected
-from pallas_contracts.ids import new_turn_id
-from pallas_contracts.turns import DeadLetter, TurnRequested
+from pallas_turns.queue import Delivery
 
 BODY = b'{"team": "studio", "arguments": "a secret"}'
 

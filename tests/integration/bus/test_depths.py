@@ -6,9 +6,9 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
-from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import Delivery, QueueDepth, ensure_consumer, queue_depths, stream_depths, submit
 from pallas_contracts.catalog import CHANGES, TURN_LOG, TURN_QUEUE
+from pallas_turns.pull import TurnPuller
+from pallas_turns.queue import Delivery, QueueDepth, ensure_consumer, queue_depths, stream_depths, submit
 
 
 async def test_waiting_and_running_turns_are_counted_separately_for_each_agent(

@@ -4,8 +4,8 @@ from pydantic import SecretStr
 from tests.conftest import Connecting
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.access import Access
-from pallas_bus.turnlog.claims import send_heartbeats, watch_heartbeats
+from pallas_bus.access import Access
+from pallas_turns.liveness import send_heartbeats, watch_heartbeats
 
 
 async def test_heartbeats_arrive_while_the_worker_runs(nats_url: str, bus: Connecting) -> None:

@@ -6,15 +6,9 @@ from itertools import count
 import pytest
 from tests.conftest import Connecting
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import (
-    Record,
-    read,
-    read_all,
-    read_last,
-    read_newest,
-)
-from pallas_bus.transport.streams import declare
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record, read, read_all, read_last, read_newest
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import WORKER
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable

@@ -8,8 +8,8 @@ from tests.builders import a_bucket, a_stream, subject_of
 from tests.conftest import Connecting
 from tests.waiting import soon
 
-from pallas_bus.transport.kv import get, put
-from pallas_bus.transport.streams import declare
+from pallas_bus.kv import get, put
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, STREAMS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import HealthAsked

@@ -11,16 +11,9 @@ from tests.embedded import NatsServer
 from tests.link import linked
 from tests.waiting import Collected, soon, within
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import (
-    Table,
-    delete,
-    get,
-    put,
-    put_nowait,
-    watch,
-)
-from pallas_bus.transport.streams import bucket_subject, declare
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table, delete, get, put, put_nowait, watch
+from pallas_bus.streams import bucket_subject, declare
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import Conflict, PallasError
 from pallas_contracts.health import HealthAsked

@@ -28,12 +28,8 @@ from tests.link import linked
 from tests.requirements import requirement
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import live_subject
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feed import MAX_UNREAD
-from pallas_bus.turnlog.feeds import GAP_SECONDS
-from pallas_bus.turnlog.ref import Cursor, TurnRef
+from pallas_bus.reads import read
+from pallas_bus.streams import live_subject
 from pallas_contracts.catalog import TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,
@@ -41,6 +37,9 @@ from pallas_contracts.turns import (
     TurnEvents,
     TurnOutcome,
 )
+from pallas_turns.claims import Cursor, TurnRef, request_cancel
+from pallas_turns.feed import MAX_UNREAD
+from pallas_turns.feeds import GAP_SECONDS
 
 
 @requirement("K-kind-1")

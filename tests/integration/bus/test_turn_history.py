@@ -3,14 +3,13 @@
 from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
 
-from pallas_bus.history.turns import read_conversation
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.history.turns import read_conversation
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 KEY = LogKey("k" * 32)
 

@@ -8,10 +8,13 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import result
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.content import (
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
+from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_OBJECTS
+from pallas_contracts.errors import NotFound, Rejected
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import (
     MAX_OFFLOADED,
     OFFLOAD_ABOVE,
     PART,
@@ -24,9 +27,6 @@ from pallas_bus.turnlog.content import (
     whole_request,
     whole_result,
 )
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_OBJECTS
-from pallas_contracts.errors import NotFound, Rejected
 
 BIG = "ü" * OFFLOAD_ABOVE
 

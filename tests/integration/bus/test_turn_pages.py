@@ -9,17 +9,16 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import writer_of_the_cancel
 
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.history.turn_page import find_page
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim, request_cancel
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
+from pallas_turns.claims import TurnRef, claim, request_cancel
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.history.turn_page import find_page
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 
 @dataclass
@@ -152,8 +151,8 @@ async def test_pages_are_read_while_turns_are_made_and_end(log: Log) -> None:
 async def test_without_time_the_pages_are_smaller_but_have_the_same_turns(
     log: Log, monkeypatch: pytest.MonkeyPatch, wanted: TurnFilter
 ) -> None:
-    monkeypatch.setattr("pallas_bus.history.turn_page._POSITIONS", 1)
-    monkeypatch.setattr("pallas_bus.history.spending.LARGEST", 6)
+    monkeypatch.setattr("pallas_turns.history.turn_page._POSITIONS", 1)
+    monkeypatch.setattr("pallas_turns.history.spending.LARGEST", 6)
     waits = (await log.asked("not-c7-itself")).turn_id
     ended = [await log.over(await log.asked(f"c{number % 10}")) for number in range(1, 20)]
     matching = [turn for number, turn in enumerate(ended, 1) if wanted.caller is None or number % 10 == 7]

@@ -12,18 +12,13 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog import puller
-from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import (
-    Delivery,
-    delete_consumer,
-    ensure_consumer,
-    submit,
-)
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.turns import TurnRequested
+from pallas_turns import pull as puller
+from pallas_turns.pull import TurnPuller
+from pallas_turns.queue import Delivery, delete_consumer, ensure_consumer, submit
 
 
 @dataclass

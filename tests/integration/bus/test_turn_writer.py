@@ -11,18 +11,10 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.transport import connection
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.errors import Stored as StoredAt
-from pallas_bus.transport.errors import stored as stored_at
-from pallas_bus.turnlog import writer as writer_module
-from pallas_bus.turnlog.claims import (
-    claim_state,
-    request_cancel,
-    stored_outcome,
-    watch_claims,
-)
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import connection
+from pallas_bus.connection import connect
+from pallas_bus.errors import Stored as StoredAt
+from pallas_bus.errors import stored as stored_at
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.turns import (
     Answered,
@@ -34,6 +26,8 @@ from pallas_contracts.turns import (
     TurnClaim,
     TurnEvents,
 )
+from pallas_turns import write as writer_module
+from pallas_turns.claims import TurnRef, claim_state, request_cancel, stored_outcome, watch_claims
 
 # Who may act for a turn
 

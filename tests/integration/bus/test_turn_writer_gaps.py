@@ -13,13 +13,13 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import Link, linked
 from tests.waiting import eventually, soon
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.errors import RETRYING, Stored
-from pallas_bus.transport.reads import Record, read
-from pallas_bus.turnlog import writer
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus, connect
+from pallas_bus.errors import RETRYING, Stored
+from pallas_bus.reads import Record, read
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import LogMessage, TextDelta, ToolProgress, TurnEvents, TurnOutcome, TurnRequested
+from pallas_turns import write as writer
+from pallas_turns.write import TurnWriter
 
 REPORT = ToolProgress(call="2", server="demo", tool="other", progress=1)
 

@@ -5,13 +5,8 @@ from contextlib import asynccontextmanager
 
 from tests.waiting import soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read
-from pallas_bus.turnlog.claims import claim, claim_state
-from pallas_bus.turnlog.feed import FeedItem, TurnFeed
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record, read
 from pallas_contracts.catalog import TURN_LOG
 from pallas_contracts.contract import Stream
 from pallas_contracts.message import utc_now
@@ -26,6 +21,10 @@ from pallas_contracts.turns import (
     TurnOutcome,
     TurnRequested,
 )
+from pallas_turns.claims import TurnRef, claim, claim_state
+from pallas_turns.feed import FeedItem, TurnFeed
+from pallas_turns.feeds import TurnFeeds, follow_turns
+from pallas_turns.write import TurnWriter
 
 TOOL = ToolStarted(call="1", server="demo", tool="add")
 

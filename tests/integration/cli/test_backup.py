@@ -19,13 +19,9 @@ from tests.integration.real_parts import a_process, a_worker, measured, until
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare, stream_name
-from pallas_bus.turnlog.claims import claim, stored_outcome
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus import kv
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare, stream_name
 from pallas_cli.backup import create
 from pallas_cli.backup.keys import KEYS
 from pallas_cli.backup.store import Kind, open_store
@@ -50,6 +46,9 @@ from pallas_contracts.catalog import (
 from pallas_contracts.costs import Spending
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, ToolStarted, TurnRequested
+from pallas_turns.claims import TurnRef, claim, stored_outcome
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 IMPORTANT = "a very important row"
 DRILL = (

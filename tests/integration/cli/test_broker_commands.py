@@ -17,14 +17,9 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, free_port
 from tests.waiting import soon
 
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.history.turns import read_turn
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_cli.commands.agents import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns.tail import tail
@@ -34,6 +29,10 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.history.turns import read_turn
+from pallas_turns.queue import ensure_consumer, queue_state, submit
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 

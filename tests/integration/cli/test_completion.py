@@ -13,8 +13,8 @@ from tests.debian_tools import tool
 from tests.embedded import NatsServer, free_port
 from tests.requirements import requirement
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.streams import declare
+from pallas_bus import kv
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import AGENTS, BUCKETS, CLI, STREAMS
 
 BIN = Path(sys.executable).parent

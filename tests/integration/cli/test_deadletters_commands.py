@@ -15,16 +15,9 @@ from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import soon
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog import content
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, offload_request
-from pallas_bus.turnlog.dead_letters import forget_original
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_cli import deadletters
 from pallas_cli.deadletters import delete_letter, retry_every_letter, retry_one_letter, show_letter, show_letters
 from pallas_cli.refused import Refused
@@ -33,6 +26,12 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, DeadLetter, TurnClaim, TurnOutcome
+from pallas_turns import content
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.content import OFFLOAD_ABOVE, offload_request
+from pallas_turns.dead_letters import forget_original
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import submit
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 BODY = b'{"arguments": "a secret"}'

@@ -13,9 +13,9 @@ from typing import Protocol
 import pytest
 from pydantic import SecretStr
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.servers import EmbeddedNats, EmbeddedRedis, package_binary

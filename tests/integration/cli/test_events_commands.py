@@ -18,18 +18,18 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of, step
 from tests.waiting import PATIENCE, Collected, soon
 
-from pallas_bus.history.replays import Recorded
-from pallas_bus.history.tail import tail_streams
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.queue import submit
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_cli.commands.events import document_of, line_of
 from pallas_cli.commands.events import follow as tail
 from pallas_cli.commands.events import publish as replay
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.message import utc_now
+from pallas_turns.history.replays import Recorded
+from pallas_turns.history.tail import tail_streams
+from pallas_turns.queue import submit
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 

@@ -16,11 +16,11 @@ import pytest
 from pydantic import SecretStr
 from tests.waiting import is_gone
 
-from pallas_bus.transport import leaders as leaders_module
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.transport.streams import declare
+from pallas_bus import leaders as leaders_module
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.leaders import watch_leaders
+from pallas_bus.streams import declare
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.servers import EmbeddedNats
 from pallas_cli.processes import supervisor as supervisor_module

@@ -13,14 +13,9 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, attempt_of, result, step
 from tests.waiting import soon
 
-from pallas_bus.history.turn_list import TurnFilter, find_turns
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim, claim_state
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
 from pallas_cli.turns.ending import cancel
@@ -31,6 +26,10 @@ from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_L
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Principal, TextDelta, ToolCompleted, TurnRequested
+from pallas_turns.claims import TurnRef, claim, claim_state
+from pallas_turns.history.turn_list import TurnFilter, find_turns
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 type Printed = Callable[[], str]
 
@@ -192,7 +191,7 @@ async def test_the_list_for_a_time_span_has_the_turns_with_messages_in_it(platfo
 async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
     platform: Bus, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pallas_bus.history.turn_list._FIRST_WINDOW", 4)
+    monkeypatch.setattr("pallas_turns.history.turn_list._FIRST_WINDOW", 4)
     turns = [(await ended(platform, "red", caller=f"caller-{number % 3}")).turn_id for number in range(12)]
     assert await listed(platform, printed) == turns
     assert await listed(platform, printed, caller="caller-1") == turns[1::3]

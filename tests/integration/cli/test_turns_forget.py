@@ -11,14 +11,9 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, result, stored, text
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim, stored_outcome
-from pallas_bus.turnlog.content import OFFLOAD_ABOVE, objects_of
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_cli.refused import Refused
 from pallas_cli.turns.ending import forget, hash_of
 from pallas_contracts.catalog import (
@@ -34,6 +29,10 @@ from pallas_contracts.catalog import (
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, DeadLetter, DeadOriginal, TurnRequested
+from pallas_turns.claims import TurnRef, claim, stored_outcome
+from pallas_turns.content import OFFLOAD_ABOVE, objects_of
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 KEY = LogKey("k" * 32)
 MARK = "what was said in confidence "

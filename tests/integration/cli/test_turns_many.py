@@ -16,19 +16,10 @@ from tests.conftest import Connecting
 from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.history.replays import find_replays
-from pallas_bus.history.turn_list import TurnFilter, find_turns
-from pallas_bus.history.turns import TurnHistory
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read_last
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.content import offload_request
-from pallas_bus.turnlog.expiry import remove_content
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls import replay_many as engine
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read_last
+from pallas_bus.streams import declare
 from pallas_cli.deadletters import retry_one_letter
 from pallas_cli.refused import Refused
 from pallas_cli.turns.ending import cancel_many, forget_many
@@ -50,6 +41,14 @@ from pallas_contracts.catalog import (
 from pallas_contracts.ids import new_turn_id, replay_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
+from pallas_turns import replays as engine
+from pallas_turns.claims import TurnRef, claim
+from pallas_turns.content import offload_request
+from pallas_turns.expiry import remove_content
+from pallas_turns.history.replays import find_replays
+from pallas_turns.history.turn_list import TurnFilter, find_turns
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.queue import submit
 
 ANN = Principal(type="user", id="ann")
 LARGE = "long " * 100_000

@@ -19,20 +19,19 @@ from tests.integration.bus.turns import attempt_of
 from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus.history.turns import TurnHistory, read_turn
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content import drop, offload_request
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_cli.refused import Refused
 from pallas_cli.turns.replay import Unconfirmed, replay_turn
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, KEPT_REQUEST, STREAMS, TURN_LOG
 from pallas_contracts.turns import TurnOutcome, TurnRequested
+from pallas_turns.claims import TurnRef, stored_outcome
+from pallas_turns.content import drop, offload_request
+from pallas_turns.feeds import follow_turns
+from pallas_turns.history.turns import TurnHistory, read_turn
+from pallas_turns.queue import submit
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 AGENTS_FILE = """

@@ -16,17 +16,17 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from data_pool.app import Pool, build
 from data_pool.settings import PoolSettings
-from pallas_bus.transport import kv
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.feeds import TurnFeeds
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
 from pallas_contracts.agents import AgentDefinition, Trouble
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_AGENTS, DATA_TEAM, WORKERS
 from pallas_contracts.data_agents import DataAgent, PoolRequest
 from pallas_contracts.turns import Principal, TurnRequested
 from pallas_runtime.process import Process
+from pallas_turns.claims import TurnRef
+from pallas_turns.feeds import TurnFeeds
+from pallas_turns.queue import submit
 
 type Message = dict[str, Any]
 

@@ -12,8 +12,8 @@ from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed
 
-from pallas_bus.turnlog.claims import request_cancel
 from pallas_contracts.turns import Fault, Result, ToolCompleted, ToolFailed, ToolStarted
+from pallas_turns.claims import request_cancel
 
 STRAY = "pallas_pool_stray_answers_total"
 

@@ -21,9 +21,9 @@ from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, Message, a_regis
 from tests.requirements import requirement
 from tests.waiting import soon
 
-from pallas_bus.turnlog.claims import request_cancel
 from pallas_contracts.turns import Result
 from pallas_runtime.http.listener import bind, listening
+from pallas_turns.claims import request_cancel
 
 type Handler = Callable[[Request], Awaitable[Response]]
 

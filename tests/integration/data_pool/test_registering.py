@@ -17,14 +17,14 @@ from tests.waiting import soon
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from data_pool.registering import registrations
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import delete_consumer
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS, POOL, RESOLVER
 from pallas_contracts.data_agents import Heartbeat
 from pallas_contracts.errors import Denied, NotFound, Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
+from pallas_turns.queue import delete_consumer
 
 ANN, BEN = Principal(type="token", id="ann"), Principal(type="token", id="ben")
 

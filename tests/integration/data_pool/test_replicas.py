@@ -17,11 +17,9 @@ from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import queue_state
+from pallas_bus import kv
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_cli.commands.agents import retire_team
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
@@ -29,6 +27,8 @@ from pallas_contracts.catalog import AGENTS, DATA_TEAM, GATEWAY, POOL
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
+from pallas_turns.feeds import follow_turns
+from pallas_turns.queue import queue_state
 
 
 async def unreachable(turn: Followed, *, retryable: bool) -> str:

@@ -14,8 +14,8 @@ from tests.deployment.services import DEMO, SERVICES
 from tests.integration.deploy.cluster_broker import Pod, brokers, secrets_of
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
 from pallas_contracts.errors import PallasError
 
 WITHIN = 10.0

@@ -15,8 +15,8 @@ from tests.deployment.services import SERVICES
 from tests.integration.deploy.installed import Site
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import CLI, GATEWAY
 from pallas_contracts.errors import PallasError
 

@@ -12,11 +12,11 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.deploy.pod_end import end_pod
 from tests.integration.processes import Service, a_service
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed
 from pallas_runtime.settings import variable
+from pallas_turns.feeds import follow_turns
 
 OF_THE_POD = ("drain_seconds", "slots")
 """The settings of a worker that come from its manifest and not from this machine."""

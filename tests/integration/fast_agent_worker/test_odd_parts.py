@@ -11,7 +11,7 @@ from tests.integration.fast_agent_worker.scripted_model import Model, scripted_m
 from tests.integration.fast_agent_worker.stage import Stage, a_stage, python, until_hosted
 from tests.integration.real_parts import until
 
-from pallas_bus.transport import kv
+from pallas_bus import kv
 from pallas_contracts.catalog import AGENTS as DEFINITIONS
 from pallas_contracts.catalog import WORKERS
 

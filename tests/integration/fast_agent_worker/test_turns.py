@@ -11,10 +11,10 @@ from tests.integration.fast_agent_worker.anthropic_model import AnthropicModel
 from tests.integration.fast_agent_worker.stage import TEAM, Stage, python
 from tests.integration.real_parts import until
 
-from pallas_bus.history.turns import read_turn
-from pallas_bus.transport import kv
+from pallas_bus import kv
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.turns import ToolStarted
+from pallas_turns.history.turns import read_turn
 
 python()
 

@@ -9,10 +9,10 @@ from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.real_parts import OWNED
 
 from fleet.running import watching
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_turns.feeds import follow_turns
 
 
 @pytest.fixture

@@ -14,17 +14,17 @@ from fleet.app import FleetService, build
 from fleet.coder.client import Coder
 from fleet.coder.model import Workspace
 from fleet.settings import FleetSettings
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.feeds import TurnFeeds
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_contracts.agents import JsonObject, WorkerPresence
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, WORKERS
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.turns import InputRequired, Principal, Result, TurnRequested
 from pallas_demo.coder import CoderStandIn, TerminalSettings
 from pallas_runtime.process import Process
+from pallas_turns.claims import TurnRef
+from pallas_turns.feeds import TurnFeeds
+from pallas_turns.queue import submit
 
 ALICE = Principal(type="user", id="usr_alice", name="alice")
 

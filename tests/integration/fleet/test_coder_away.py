@@ -18,13 +18,13 @@ from tests.requirements import requirement
 from tests.unit.fleet.socket_server import self_signed, serving
 
 from fleet.reaching.http import Http, Limits
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import GATEWAY
 from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 from pallas_demo.coder.faults import Mode
+from pallas_turns.feeds import follow_turns
 
 LIMITS = Limits(request=2.0, call=2.4)
 LONGEST = LIMITS.call + 1.0

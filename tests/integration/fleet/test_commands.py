@@ -12,7 +12,7 @@ from tests.integration.fleet.lab import Lab
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_gateway, until
 
-from pallas_bus.transport.access import Access
+from pallas_bus.access import Access
 from pallas_cli.fleet import Watch, fleet_at
 from pallas_cli.refused import Refused
 from pallas_demo.coder import Fault

@@ -12,11 +12,11 @@ from tests.integration.fleet.machine import FleetMachine
 from tests.integration.real_parts import OWNED
 
 from fleet.running import watching
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 from pallas_demo.coder import CoderStandIn, StandInSettings
+from pallas_turns.feeds import follow_turns
 
 LIVES = settings(
     max_examples=10,

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.fleet.lab import ALICE, Lab
 from tests.integration.fleet.test_gateway import a_front
 
-from pallas_bus.transport.ask import ask
+from pallas_bus.ask import ask
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, READ_AGENT
 from pallas_contracts.errors import PallasError

@@ -12,7 +12,7 @@ from tests.integration.real_parts import a_gateway, until
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, eventually
 
-from pallas_bus.transport import kv
+from pallas_bus import kv
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import AGENTS, FLEET_AGENT, FLEET_TEAM
 from pallas_contracts.turns import Result

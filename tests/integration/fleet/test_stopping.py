@@ -20,12 +20,12 @@ from fleet.handlers.start_task import PATIENCE
 from fleet.running.finding import with_task
 from fleet.running.typing import task_ref
 from fleet.terminal.agent_api import Terminal
-from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested
 from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
+from pallas_turns.claims import claim_state, request_cancel, stored_outcome
 
 AWAY = ("service_unavailable", 503)
 

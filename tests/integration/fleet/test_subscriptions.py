@@ -17,8 +17,8 @@ from tests.waiting import Collected, eventually, soon
 
 from agent_gateway.handshake.sessions import MOST_SUBSCRIPTIONS
 from agent_gateway.mcp.request import session_token
-from pallas_bus.transport.ask import announce_change
-from pallas_bus.transport.kv import put
+from pallas_bus.ask import announce_change
+from pallas_bus.kv import put
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TEAM, SESSIONS, LegacySession
 from pallas_contracts.errors import Rejected

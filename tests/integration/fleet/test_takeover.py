@@ -15,8 +15,8 @@ from tests.waiting import soon
 from fleet.app import FleetService
 from fleet.coder.client import Coder
 from fleet.running.typing import task_ref
-from pallas_calls.worker_liveness import last_claims
 from pallas_demo.coder import Fault
+from pallas_turns.liveness import last_claims
 
 
 class Stuck:

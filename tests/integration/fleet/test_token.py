@@ -11,7 +11,7 @@ from tests.integration.real_parts import stored, until
 from tests.otlp import collecting
 from tests.requirements import requirement
 
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import CLI
 from pallas_demo.coder import Fault
 from pallas_demo.coder.faults import Mode

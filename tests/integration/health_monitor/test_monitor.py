@@ -22,17 +22,11 @@ from health_monitor.app import build
 from health_monitor.broker import measure_depths
 from health_monitor.judging.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.kv import (
-    Table,
-    delete,
-    put,
-    watch,
-)
-from pallas_bus.transport.reads import read_last
-from pallas_bus.transport.streams import bucket_subject, declare
-from pallas_bus.turnlog.queue import ensure_consumer, submit
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus, connect
+from pallas_bus.kv import Table, delete, put, watch
+from pallas_bus.reads import read_last
+from pallas_bus.streams import bucket_subject, declare
 from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
 from pallas_contracts.catalog import (
     AGENTS,
@@ -52,6 +46,7 @@ from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
 from pallas_runtime.run import Served
 from pallas_teams import load_team
+from pallas_turns.queue import ensure_consumer, submit
 
 NO_WORKER = "no worker is running; its turns wait for one"
 SECRET = "Bearer s3cret-of-argos"

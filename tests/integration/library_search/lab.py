@@ -23,9 +23,9 @@ from tests.waiting import PATIENCE, eventually, soon
 
 from library_search.app import build
 from library_search.settings import LibrarySearchSettings
-from pallas_bus.transport.ask import answer, answering, ask
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
+from pallas_bus.ask import answer, answering, ask
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.auth import AUTH_FAILURES, LifecycleChanged, ResolveBearer, Resolved
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED, RESOLVE
 from pallas_contracts.errors import Denied, PallasError, Unavailable

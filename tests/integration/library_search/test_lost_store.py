@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
 from library_search.handlers.follow_libraries import FILLED_AGAIN, NOT_READABLE
-from pallas_bus.transport.reads import read
+from pallas_bus.reads import read
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE, SEARCH
 
@@ -26,7 +26,7 @@ EVERY = tuple(f"l{number}" for number in range(10))
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for unsent events, and for what has become of the stream, many times a second."""
     monkeypatch.setattr("pallas_outbox.relay.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("pallas_bus.transport.follow.POLL_SECONDS", 0.1)
+    monkeypatch.setattr("pallas_bus.follow.POLL_SECONDS", 0.1)
 
 
 @pytest.fixture

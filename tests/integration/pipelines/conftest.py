@@ -8,9 +8,9 @@ from tests.conftest import Connecting
 from tests.integration.pipelines.lab import Lab
 from tests.integration.real_parts import OWNED
 
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
+from pallas_turns.feeds import follow_turns
 
 
 @pytest.fixture

@@ -14,16 +14,10 @@ from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import listening_service, until
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import read_all
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feeds import TurnFeeds
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.metrics import make_call_metrics
-from pallas_calls.service import Calls, make_calls
+from pallas_bus import kv
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect
+from pallas_bus.reads import read_all
 from pallas_contracts.agents import AgentDefinition, JsonObject, Limits
 from pallas_contracts.catalog import (
     AGENTS,
@@ -39,16 +33,20 @@ from pallas_contracts.catalog import (
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Principal, Result, TurnClaim, TurnOutcome, TurnRequested
-from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.functions.agent import FunctionAgent
-from pallas_executor.functions.context import CallContext
-from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.metrics import make_metrics
-from pallas_executor.publish_definitions import publish_definition
+from pallas_hosting.functions.agent import FunctionAgent
+from pallas_hosting.functions.context import CallContext
+from pallas_hosting.functions.runtime import FunctionRuntime
 from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
 from pallas_runtime.settings import ExecutorSettings
+from pallas_turns.calls import Calls, make_calls
+from pallas_turns.claims import TurnRef, request_cancel
+from pallas_turns.definitions import publish_definition
+from pallas_turns.executor import Executor, Troubles, execute_turns
+from pallas_turns.feeds import TurnFeeds
+from pallas_turns.metrics import make_call_metrics, make_metrics
+from pallas_turns.queue import submit
+from pallas_turns.runtime import HostedAgent
 from pipelines.app import Pipelines, build
 from pipelines.settings import PipelinesSettings
 

@@ -18,9 +18,9 @@ from tests.integration.pipelines.lab import ALICE, BOB, NUMBER, Lab, Replica
 from tests.integration.real_parts import a_gateway, until
 from tests.requirements import requirement
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.streams import declare
+from pallas_bus import kv
+from pallas_bus.ask import ask
+from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.catalog import (
     AGENTS,

@@ -10,10 +10,8 @@ from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
 from tests.requirements import requirement
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import (
     CONSTELLATION,
     GATEWAY,
@@ -36,6 +34,7 @@ from pallas_contracts.turns import (
     TurnEvents,
     TurnRequested,
 )
+from pallas_turns.claims import TurnRef, claim
 from pipelines.storing import history
 from pipelines.storing.history import Executions
 from pipelines.storing.namespaces import Caller

@@ -13,8 +13,8 @@ from tests.integration.real_parts import a_process, until
 from tests.requirements import requirement
 from tests.unit.pipelines.stored import an_image
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.streams import declare
+from pallas_bus import kv
+from pallas_bus.streams import declare
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.catalog import (
     AGENTS,

@@ -15,13 +15,12 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
-from pallas_bus.turnlog.claims import claim_state
-from pallas_bus.turnlog.expiry import expire_content
-from pallas_bus.turnlog.queue import ACK_WAIT
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Claimed, Result, TurnRequested
+from pallas_turns.claims import TurnRef, claim_state
+from pallas_turns.expiry import expire_content
+from pallas_turns.model import Observer, Refusal, TurnEnd
+from pallas_turns.queue import ACK_WAIT
 
 
 @dataclass

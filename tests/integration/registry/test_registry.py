@@ -14,10 +14,10 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, free_port
 from tests.waiting import PATIENCE, within
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.kv import delete, put
-from pallas_bus.transport.streams import declare
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect
+from pallas_bus.kv import delete, put
+from pallas_bus.streams import declare
 from pallas_contracts.agents import AgentDefinition, GatewayPresence
 from pallas_contracts.catalog import AGENTS, GATEWAY, GATEWAYS, HEALTH, MONITOR, WORKER, WORKERS
 from pallas_contracts.health import AgentHealth

@@ -18,7 +18,7 @@ from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, SERVICE_PASSWORD, TEAMS, environment
 from tests.postgres import PostgresServer
 
-from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.connection import Bus, connect
 
 _STARTS_WITHIN = 60.0
 

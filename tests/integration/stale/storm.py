@@ -14,7 +14,7 @@ from tests.integration.stale.cell import Bearer, Cell, granted
 from tests.integration.stale.parts import Accidents, Parts
 from tests.waiting import eventually
 
-from pallas_bus.transport.ask import ask
+from pallas_bus.ask import ask
 from pallas_contracts.auth import ResolveBearer, Resolved
 from pallas_contracts.catalog import RESOLVE
 from pallas_contracts.errors import Denied, PallasError, Unavailable

@@ -15,8 +15,8 @@ from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifec
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import (
     KeyRecord,
     LibraryRecord,

@@ -15,7 +15,7 @@ from tests.integration.team_lifecycle.lab import SERVICE_PASSWORD, TEAMS, enviro
 from tests.integration.team_lifecycle.replica import Replica, replicas
 from tests.postgres import PostgresServer
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.auth import LifecycleChanged
 
 PAUSE = 0.02

@@ -17,9 +17,9 @@ from tests.integration.real_parts import a_lab, until
 from tests.otlp import collecting
 from tests.waiting import soon, timing, within
 
-from pallas_bus.history.turns import read_turns
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import CLI
+from pallas_turns.history.turns import read_turns
 
 TRIES_FOR = 4.0
 """Seconds for which an exporter tries one batch."""

@@ -19,9 +19,9 @@ from tests.otlp import Span
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.reads import Record, read
-from pallas_bus.transport.streams import live_subject
+from pallas_bus.connection import connect
+from pallas_bus.reads import Record, read
+from pallas_bus.streams import live_subject
 from pallas_contracts.catalog import CLI, TURN_EVENT, TURN_LOG
 
 pytestmark = pytest.mark.timeout(300)  # eight processes start for the first test

@@ -18,16 +18,15 @@ from tests.integration.turn_life.script import Attempt, ScriptedWorker, SlowDeli
 from tests.integration.turn_life.stage import Stage
 from tests.waiting import PATIENCE, soon
 
-from pallas_bus.transport import kv
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feed import FeedItem, TurnFeed
-from pallas_bus.turnlog.queue import ensure_consumer, submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_bus import kv
 from pallas_contracts.agents import AgentDefinition, Limits
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import CancelRequested, Claimed, TurnOutcome, TurnRequested
+from pallas_turns.cancel import withdraw_turn
+from pallas_turns.claims import TurnRef, request_cancel
+from pallas_turns.feed import FeedItem, TurnFeed
+from pallas_turns.queue import ensure_consumer, submit
 
 CANCEL = "cancel"
 MAX_ATTEMPTS = 3

@@ -8,25 +8,19 @@ from datetime import UTC, datetime
 from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.streams import NANOSECONDS
-from pallas_bus.turnlog.queue import Delivery, consumer_name
+from pallas_bus.connection import Bus
+from pallas_bus.streams import NANOSECONDS
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Result, Step, ToolStarted
-from pallas_executor.agent_runtime import (
-    Completed,
-    Emitter,
-    Failed,
-    HostedAgent,
-    Outcome,
-    Turn,
-)
-from pallas_executor.dead_letters import DeadLetters
-from pallas_executor.decode_turn import DecodeTurn
-from pallas_executor.metrics import make_metrics
-from pallas_executor.settle_turn import Running
-from pallas_executor.take_turn import TakeTurn
+from pallas_turns.dead_letters import DeadLetters
+from pallas_turns.decode import DecodeTurn
+from pallas_turns.events import Emitter
+from pallas_turns.execute import TakeTurn
+from pallas_turns.metrics import make_metrics
+from pallas_turns.queue import Delivery, consumer_name
+from pallas_turns.runtime import Completed, Failed, HostedAgent, Outcome, Turn
+from pallas_turns.settle import Running
 
 PATIENCE = 10.0
 

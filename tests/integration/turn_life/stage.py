@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.reads import read
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
+from pallas_bus.connection import Bus, connect
+from pallas_bus.reads import read
+from pallas_bus.streams import declare
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, ToolStarted, TurnClaim, TurnEvents, TurnOutcome
+from pallas_turns.feeds import TurnFeeds, follow_turns
 
 NO_MESSAGE = 10037
 

@@ -18,16 +18,16 @@ from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import OWNED
 from tests.integration.worker_promises.workbench import Workbench, a_workbench
 
-from pallas_bus.transport.connection import Bus, connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
 from pallas_cli.processes.fast_agent import fast_agent_python
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.turns import TurnRequested
+from pallas_turns.claims import TurnRef
+from pallas_turns.feeds import TurnFeeds, follow_turns
+from pallas_turns.queue import submit
+from pallas_turns.write import TurnWriter
 
 type Call = tuple[str, Mapping[str, Any]]
 """A tool of the workbench and its arguments."""

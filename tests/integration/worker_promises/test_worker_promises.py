@@ -15,13 +15,13 @@ from tests.integration.real_parts import until
 from tests.integration.worker_promises.stage import KINDS, PYTHONS, TEAM, Stage, a_stage
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim_state, request_cancel, stored_outcome
-from pallas_bus.turnlog.queue import nak, queue_state, submit
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import TURN_REQUESTED, WORKERS
 from pallas_contracts.costs import Allowance
 from pallas_contracts.turns import CancelRequested, Claimed, ModelCalled, ToolCompleted, ToolProgress, ToolStarted
+from pallas_turns.claims import claim_state, request_cancel, stored_outcome
+from pallas_turns.queue import nak, queue_state, submit
 
 EFFECT = ToolStarted(call="1.1", server="bench", tool="effect")
 NOT_INSTALLED = "the packages of fast-agent cannot be installed here"

@@ -12,7 +12,7 @@ from tests.integration.real_parts import until
 from tests.integration.workspaces.lab import Lab, a_hub, a_workspaces
 from tests.postgres import PostgresServer
 
-from pallas_bus.transport.reads import read
+from pallas_bus.reads import read
 from pallas_contracts.catalog import WORKSPACE_CHANGED, WORKSPACE_CHANGES
 from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.errors import Conflict

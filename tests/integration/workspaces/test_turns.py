@@ -17,13 +17,13 @@ from tests.integration.real_parts import OWNED, until
 from tests.integration.workspaces.lab import API, Lab
 from tests.integration.workspaces.turns_lab import Stage, a_console, a_team
 
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.streams import declare
-from pallas_bus.turnlog.expiry import erase_content
-from pallas_bus.turnlog.queue import nak
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
 from pallas_contracts.catalog import GATEWAY
 from pallas_contracts.turns import Step
+from pallas_turns.claims import TurnRef
+from pallas_turns.expiry import erase_content
+from pallas_turns.queue import nak
 from workspaces.tables import ChatMessage, Conversation, Workspace
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker

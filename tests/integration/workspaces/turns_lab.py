@@ -14,13 +14,12 @@ from tests.integration.real_parts import a_lab, a_worker, until
 from tests.integration.workspaces.lab import API, Lab, client_of, log_in
 from tests.waiting import soon
 
-from pallas_bus.history.turns import TurnHistory, read_turn
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.http.listener import bind, listening
+from pallas_turns.claims import TurnRef, stored_outcome
+from pallas_turns.history.turns import TurnHistory, read_turn
+from pallas_turns.queue import submit
 from workspaces.http.routing import make_http
 from workspaces.turns.broker import Broker
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

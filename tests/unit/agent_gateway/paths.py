@@ -23,14 +23,9 @@ from agent_gateway.mcp.observers import Platform
 from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import make_metrics
-from pallas_bus.transport.client import BusClient
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
-from pallas_bus.turnlog.ref import Cursor
-from pallas_calls import submit_turn
-from pallas_calls.metrics import make_call_metrics
-from pallas_calls.model import Observer, Refusal, TurnEnd
-from pallas_calls.service import Calls
+from pallas_bus.client import BusClient
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.agents import Limits, ToolDefinition
 from pallas_contracts.auth import ResolveBearer, Resolved
 from pallas_contracts.catalog import HEALTH, SESSIONS
@@ -38,6 +33,11 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import TurnId
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import TurnEvent, TurnRequested
+from pallas_turns import submit as submit_turn
+from pallas_turns.calls import Calls
+from pallas_turns.claims import Cursor
+from pallas_turns.metrics import make_call_metrics
+from pallas_turns.model import Observer, Refusal, TurnEnd
 
 PATH = "/teams/red/mcp/harper"
 HOST = b"gateway.example"

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pallas_bus.transport.kv import Table
-from pallas_calls.admission.budgets import Budgets
-from pallas_calls.model import Refusal
+from pallas_bus.kv import Table
 from pallas_contracts.catalog import BUDGETS, SPENDING
 from pallas_contracts.costs import Allowance, Budget, Cost, GrantedBudget, Spending, TeamBudget
 from pallas_contracts.turns import Principal, caller_token
+from pallas_turns.budgets import Budgets
+from pallas_turns.model import Refusal
 
 NOW = datetime(2026, 11, 25, 22, 30, tzinfo=UTC)
 TODAY, YESTERDAY = "2026-11-25", "2026-11-24"

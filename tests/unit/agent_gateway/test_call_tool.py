@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.builders import agent_definition
 
-from pallas_calls.model import Refusal
-from pallas_calls.submit_turn import ToolSchemas, find_tool
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound
+from pallas_turns.model import Refusal
+from pallas_turns.submit import ToolSchemas, find_tool
 
 SCHEMA: JsonObject = {
     "type": "object",

@@ -11,8 +11,8 @@ from tests.unit.agent_gateway.paths import HOST, Asked, Connection, Script, gate
 from tests.waiting import soon
 
 from agent_gateway.open_streams import OpenStreams
-from pallas_calls.model import TurnEnd
 from pallas_contracts.turns import Principal
+from pallas_turns.model import TurnEnd
 
 META = "io.modelcontextprotocol/"
 ALICE, BOB, CAROL = (Principal(type="user", id=name) for name in ("alice", "bob", "carol"))

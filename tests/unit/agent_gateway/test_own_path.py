@@ -28,8 +28,6 @@ from tests.unit.agent_gateway.paths import (
     gateway,
 )
 
-from pallas_bus.turnlog.ref import Cursor
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.turns import (
     Fault,
     InputRequired,
@@ -42,6 +40,8 @@ from pallas_contracts.turns import (
     TurnEvent,
     TurnRequested,
 )
+from pallas_turns.claims import Cursor
+from pallas_turns.model import Refusal, TurnEnd
 
 MODERN, LEGACY = LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION
 META = "io.modelcontextprotocol/"

@@ -12,10 +12,10 @@ from tests.builders import turn_outcome
 from tests.unit.agent_gateway.paths import HOST, Answered, Asked, Paths, Script, gateway
 
 from agent_gateway.handshake.batch import check_batch
-from pallas_bus.turnlog.ref import Cursor
-from pallas_calls.model import TurnEnd
 from pallas_contracts.turns import Progress, Result, TurnRequested
 from pallas_jsonrpc.messages import Unreadable
+from pallas_turns.claims import Cursor
+from pallas_turns.model import TurnEnd
 
 MODERN, LEGACY = LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION
 META = "io.modelcontextprotocol/"

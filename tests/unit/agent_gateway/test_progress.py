@@ -10,7 +10,6 @@ from agent_gateway.answers.progress import (
     line_of,
     wanted_levels,
 )
-from pallas_bus.turnlog.ref import Cursor
 from pallas_contracts.turns import (
     Continued,
     LogMessage,
@@ -25,6 +24,7 @@ from pallas_contracts.turns import (
     ToolStarted,
     TurnEvent,
 )
+from pallas_turns.claims import Cursor
 
 TOOL: dict[str, Any] = {"call": "1", "server": "argos", "tool": "search"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_calls.admission.queue_positions import QueuePace
+from pallas_turns.positions import QueuePace
 
 
 def pace_of(*readings: tuple[float, int], now: float) -> QueuePace:

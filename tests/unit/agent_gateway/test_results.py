@@ -16,10 +16,10 @@ from agent_gateway.answers.results import (
     result_of,
 )
 from agent_gateway.mcp.definitions import AnswerSchemas
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
+from pallas_turns.model import Refusal, TurnEnd
 
 REQUEST = turn_requested("demo")
 TURN = REQUEST.turn_id

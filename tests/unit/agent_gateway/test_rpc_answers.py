@@ -7,10 +7,10 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from agent_gateway.rpc.answers import Answers, Execution, read_execution
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError
 from pallas_jsonrpc.messages import RpcError
+from pallas_turns.model import Refusal, TurnEnd
 
 REQUEST = turn_requested("data")
 TURN = REQUEST.turn_id

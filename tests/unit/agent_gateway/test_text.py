@@ -6,9 +6,9 @@ import pytest
 
 from agent_gateway.answers.progress import Line, ProgressObserver
 from agent_gateway.handshake.event_stream import FollowedCall, StreamObserver, event_id, read_event_id
-from pallas_bus.turnlog.ref import Cursor, TurnRef
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import Continued, LogMessage, Principal, Step, TextDelta, ToolStarted
+from pallas_turns.claims import Cursor, TurnRef
 
 KEY = LogKey("a key of the tests that is long enough")
 STARTED = ToolStarted(call="1", server="argos", tool="search")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pallas_calls.admission import limits
-from pallas_calls.admission.limits import TooFast, TurnRates
 from pallas_contracts.agents import Limits
+from pallas_turns import admission as limits
+from pallas_turns.admission import TooFast, TurnRates
 
 
 class Clock:

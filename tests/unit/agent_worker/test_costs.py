@@ -12,11 +12,11 @@ from tests.runtimes import Events, a_turn, text_of
 from agent_worker.teams import host_team
 from pallas_contracts.costs import Allowance, Cost
 from pallas_contracts.turns import ModelCalled, ModelFailed, Principal
-from pallas_executor.agent_runtime import Completed, Failed, Outcome
-from pallas_executor.teams.host_teams import HostedTeam
-from pallas_executor.teams.metered import MOST_MODELS, Metrics, Watching, make_metrics
+from pallas_hosting.folders import HostedTeam
+from pallas_hosting.metered import MOST_MODELS, Metrics, Watching, make_metrics
 from pallas_teams import load_team
 from pallas_teams.prices import Price, PriceTable
+from pallas_turns.runtime import Completed, Failed, Outcome
 
 PRICES = PriceTable("EUR", {"offline": Price(1_000_000_000, 0, 0, 2_000_000_000)})
 FILES = {

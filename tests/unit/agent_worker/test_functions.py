@@ -16,14 +16,7 @@ from agent_worker.teams import Reach
 from pallas_contracts.agents import AgentRead
 from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import LogMessage, Progress, ToolStarted
-from pallas_executor.agent_runtime import (
-    Completed,
-    Failed,
-    NeedsInput,
-    Outcome,
-    Turn,
-)
-from pallas_executor.functions import (
+from pallas_hosting.functions import (
     CallContext,
     FunctionAgent,
     InputRequired,
@@ -32,8 +25,9 @@ from pallas_executor.functions import (
     ReadContext,
     Result,
 )
-from pallas_executor.functions.agent import UriTemplate
-from pallas_executor.functions.runtime import FunctionRuntime
+from pallas_hosting.functions.agent import UriTemplate
+from pallas_hosting.functions.runtime import FunctionRuntime
+from pallas_turns.runtime import Completed, Failed, NeedsInput, Outcome, Turn
 
 agent = FunctionAgent()
 
@@ -336,7 +330,7 @@ async def test_an_agent_of_several_files_is_reloaded_as_a_whole(tmp_path: Path) 
 
 def test_hosting_functions_imports_no_llm_library() -> None:
     program = "import sys, agent_worker.teams\n"
-    program += "import pallas_executor.functions.agent, pallas_executor.functions.runtime\n"
+    program += "import pallas_hosting.functions.agent, pallas_hosting.functions.runtime\n"
     program += "print([name for name in ('pydantic_ai', 'mcp', 'openai') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ from tests.runtimes import a_team
 
 from agent_worker.teams import host_team
 from pallas_contracts.agents import AgentDefinition
-from pallas_executor.teams.host_teams import HostedTeam
+from pallas_hosting.folders import HostedTeam
 from pallas_teams import load_team
 
 DEMO = Path(__file__).parents[3] / "teams" / "demo"
@@ -109,7 +109,7 @@ async def test_an_agent_with_an_unusable_definition_fails_and_its_team_is_hosted
 ) -> None:
     agents = "name: demo\nagents:\n  fine: {kind: function, module: fine.py}\n  odd: {kind: function, module: odd.py}\n"
     module = (
-        "from pallas_executor.functions import FunctionAgent\nagent = FunctionAgent()\n"
+        "from pallas_hosting.functions import FunctionAgent\nagent = FunctionAgent()\n"
         "@agent.tool('say', title=%r, input_schema={'properties': {'text': {'pattern': %r}}})\n"
         "async def say(ctx, arguments):\n    return 'said'\n"
     )
@@ -125,11 +125,9 @@ async def test_an_agent_whose_definition_makes_those_of_its_team_too_large_fails
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agents = "".join(f"  {name}: {{kind: function, module: {name}.py}}\n" for name in ("a", "big", "c"))
-    module = (
-        "from pallas_executor.functions import FunctionAgent\nagent = FunctionAgent()\nagent.tool('say', %r)(str)\n"
-    )
+    module = "from pallas_hosting.functions import FunctionAgent\nagent = FunctionAgent()\nagent.tool('say', %r)(str)\n"
     files = {f"{name}.py": module % name for name in ("a", "c")} | {"big.py": module % ("x" * 3000)}
-    monkeypatch.setattr("pallas_executor.teams.definition.LARGEST_TEAM", 3000)
+    monkeypatch.setattr("pallas_hosting.definition.LARGEST_TEAM", 3000)
     team = await a_team(tmp_path, {"agents.yaml": f"name: demo\nagents:\n{agents}", **files})
     await team.shared.close()
     assert [hosted.definition.agent for hosted in team.agents] == ["a", "c"]

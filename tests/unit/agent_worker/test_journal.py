@@ -22,7 +22,7 @@ from tests.scripted import BOB, CLERK, Scripted, an_agent, call
 
 from agent_worker.llm.calls import AgentJournal
 from agent_worker.llm.runtime import LlmRuntime
-from pallas_bus.transport.reads import Record
+from pallas_bus.reads import Record
 from pallas_contracts.turns import (
     Answered,
     AnyEvent,
@@ -38,8 +38,8 @@ from pallas_contracts.turns import (
     TurnClaim,
     TurnEvents,
 )
-from pallas_executor.agent_runtime import Failed, JournalUnusable, Outcome, Steps, Turn
-from pallas_executor.journal import NO_JOURNAL, Boundary, Journal, fold_journal, logged_attempts
+from pallas_turns.journal import NO_JOURNAL, Boundary, Journal, fold_journal, logged_attempts
+from pallas_turns.runtime import Failed, JournalUnusable, Outcome, Steps, Turn
 
 STEP = Step(agent="harper", n=1, kind="llm")
 

@@ -10,7 +10,7 @@ from pydantic_ai.exceptions import (
 )
 
 from agent_worker.llm.failures import run_failure
-from pallas_executor.redact import redact
+from pallas_hosting.redact import redact
 
 
 @pytest.mark.parametrize(

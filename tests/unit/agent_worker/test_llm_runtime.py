@@ -12,7 +12,7 @@ from tests.runtimes import Events, a_team, a_turn, text_of
 from pallas_contracts.agents import AgentRead
 from pallas_contracts.errors import NotFound
 from pallas_contracts.turns import ModelCalled, Step, TextDelta
-from pallas_executor.agent_runtime import AgentRuntime, Failed
+from pallas_turns.runtime import AgentRuntime, Failed
 
 AGENTS = """
 name: demo

@@ -6,7 +6,7 @@ import pytest
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
-from pallas_executor.teams.seed import MOST_IMAGES, MOST_ROWS, Image, Row, read_seed
+from pallas_hosting.seed import MOST_IMAGES, MOST_ROWS, Image, Row, read_seed
 
 PNG = {"data": "aGVsbG8=", "mime_type": "image/png"}
 

@@ -5,8 +5,8 @@ from tests.runtimes import Events
 from tests.waiting import eventually
 
 from pallas_contracts.turns import KnownEvent, LogMessage, Progress, ToolCompleted, ToolProgress
-from pallas_executor import paced_events
-from pallas_executor.paced_events import ALLOWANCE, BURST, LONGEST_REPORT, PacedEvents
+from pallas_turns import events as paced_events
+from pallas_turns.events import ALLOWANCE, BURST, LONGEST_REPORT, PacedEvents
 
 DONE = ToolCompleted(call="1.1", server="s", tool="t", duration_ms=1.0)
 

@@ -8,7 +8,7 @@ from tests.builders import agent_definition
 
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.message import utc_now
-from pallas_executor.publish_definitions import revision_of, version_key
+from pallas_turns.definitions import revision_of, version_key
 
 RISING = ("0.0.0", "0.0.9", "0.0.10", "0.2.0-rc.1", "0.2.0", "1.0.0-beta", "1.0.0", "1.0.1", "10.0.0")
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
-from pallas_executor.agent_runtime import Outcome
-from pallas_executor.settle_turn import Running, RunningTurn
+from pallas_turns.claims import TurnRef
+from pallas_turns.runtime import Outcome
+from pallas_turns.settle import Running, RunningTurn
 
 TURN = new_turn_id()
 

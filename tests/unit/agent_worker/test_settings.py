@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pallas_contracts.errors import Rejected
-from pallas_executor.teams.worker import WorkerSettings
+from pallas_hosting.worker import WorkerSettings
 
 
 def test_team_folders_are_separated_as_in_the_path_variable() -> None:

@@ -1,6 +1,6 @@
 """The slots of a worker."""
 
-from pallas_executor.slots import Slots
+from pallas_turns.pull import Slots
 
 
 def test_a_worker_takes_as_many_turns_as_it_has_slots() -> None:

@@ -27,10 +27,11 @@ from pallas_contracts.turns import (
     ToolFailed,
     ToolStarted,
 )
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Steps, Turn
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject, StepFailed
-from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.journal import NO_JOURNAL, Boundary, Journal
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject, StepFailed
+from pallas_hosting.functions.runtime import FunctionRuntime
+from pallas_turns.events import Emitter
+from pallas_turns.journal import NO_JOURNAL, Boundary, Journal
+from pallas_turns.runtime import Completed, Failed, Outcome, Steps, Turn
 
 type Work = Callable[[CallContext], Awaitable[Any]]
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from pallas_contracts.turns import InputRequired, Result, TurnEvents
-from pallas_executor.agent_runtime import Completed, Failed, NeedsInput
-from pallas_executor.valid_outcome import valid_outcome
+from pallas_turns.conclude import valid_outcome
+from pallas_turns.runtime import Completed, Failed, NeedsInput
 
 HALF, PAIR = "a\ud83d", "\ud83d\ude00"
 

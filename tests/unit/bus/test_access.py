@@ -4,7 +4,7 @@ import nkeys
 import pytest
 from pydantic import SecretStr
 
-from pallas_bus.transport.access import Access, public_key
+from pallas_bus.access import Access, public_key
 from pallas_contracts.errors import Rejected
 
 SEED = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER).decode()

@@ -1,6 +1,6 @@
 """Headers in the bytes of a message."""
 
-from pallas_bus.transport.headers import decoded, encoded
+from pallas_bus.headers import decoded, encoded
 
 
 def test_headers_are_read_as_they_were_written() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pallas_bus.transport.leaders import is_led
-from pallas_bus.transport.servers import Server, StreamView, views
+from pallas_bus.leaders import is_led
+from pallas_bus.servers import Server, StreamView, views
 
 NOW, LONG_AGO, NEVER = 400_000_000, 6_000_000_000, 0
 """Nanoseconds since a leader has heard a replica."""

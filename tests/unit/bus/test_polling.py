@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from tests.waiting import Collected, soon
 
-from pallas_bus.transport import errors
-from pallas_bus.transport.errors import RETRYING, keep_polling, poll_now, retry_while_unavailable
+from pallas_bus import errors
+from pallas_bus.errors import RETRYING, keep_polling, poll_now, retry_while_unavailable
 from pallas_contracts.errors import Unavailable
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pallas_bus.transport.errors import EVERY, Rarely
+from pallas_bus.errors import EVERY, Rarely
 
 log = logging.getLogger("an outage")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pallas_bus.transport import reads
-from pallas_bus.transport.client import BusClient
-from pallas_bus.transport.connection import Bus
+from pallas_bus import reads
+from pallas_bus.client import BusClient
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pallas_bus.transport.streams import bucket_config, live_subject, stream_config, within
+from pallas_bus.streams import bucket_config, live_subject, stream_config, within
 from pallas_contracts.catalog import BUCKETS, CALLS, STREAMS, TURN_LOG, TURN_QUEUE, WORKERS
 
 NANOSECONDS = 1_000_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pallas_bus.history.replays import Target, streams_of
-from pallas_bus.transport.headers import overlap, subject_filter
+from pallas_bus.headers import overlap, subject_filter
 from pallas_contracts.catalog import STREAMS, TURN_OBJECTS
 from pallas_contracts.errors import Rejected
+from pallas_turns.history.replays import Target, streams_of
 
 MESSAGES = tuple(stream for stream in STREAMS if stream is not TURN_OBJECTS)
 

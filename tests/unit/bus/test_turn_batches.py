@@ -2,9 +2,9 @@
 
 import pytest
 
-from pallas_bus.turnlog.batches import LEFT_OUT, batches, lightened
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import AnyEvent, Fault, InputRequired, LogMessage, Result, TextDelta, ToolProgress
+from pallas_turns.events import LEFT_OUT, batches, lightened
 
 
 def written(events: list[AnyEvent]) -> bytes:

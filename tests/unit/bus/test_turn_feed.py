@@ -5,10 +5,10 @@ import itertools
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.turnlog.feed import TurnFeed
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome, UnknownEvent
+from pallas_turns.claims import TurnRef
+from pallas_turns.feed import TurnFeed
 
 REQUEST = turn_requested("t")
 THREE = [

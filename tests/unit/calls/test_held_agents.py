@@ -2,9 +2,9 @@
 
 import pytest
 
-from pallas_calls.admission.admit_turn import held
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.message import utc_now
+from pallas_turns.admission import held
 
 AGENT = "demo.harper"
 

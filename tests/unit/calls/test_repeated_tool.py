@@ -3,11 +3,11 @@
 import pytest
 from tests.builders import agent_definition
 
-from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_calls.replay_turn import repeated_tool
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, ToolStarted
+from pallas_turns.history.turns import AttemptHistory, TurnHistory
+from pallas_turns.replay import repeated_tool
 
 
 @pytest.mark.parametrize(

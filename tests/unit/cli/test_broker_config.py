@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pallas_bus.transport.access import public_key
+from pallas_bus.access import public_key
 from pallas_cli.broker_config.users import WorkerTeams
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.main import commands

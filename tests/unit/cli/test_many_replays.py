@@ -2,12 +2,12 @@
 
 import pytest
 
-from pallas_calls.replay_choice import caller_of
-from pallas_calls.replay_many import Pace
 from pallas_cli.moments import rate_of
 from pallas_cli.operators import OPERATOR
 from pallas_cli.refused import Refused
 from pallas_contracts.turns import Principal
+from pallas_turns.replay import caller_of
+from pallas_turns.replays import Pace
 
 ANN = Principal(type="user", id="ann")
 

@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.history.contents import content_of, text_of
-from pallas_bus.history.timeline import timeline, times_of
-from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_cli.turns.show import Node, lines_side_by_side, timeline_lines, tree_lines, tree_of
 from pallas_contracts.turns import (
     AnyEvent,
@@ -28,6 +25,9 @@ from pallas_contracts.turns import (
     ToolProgress,
     ToolStarted,
 )
+from pallas_turns.history.contents import content_of, text_of
+from pallas_turns.history.timeline import timeline, times_of
+from pallas_turns.history.turns import AttemptHistory, TurnHistory
 
 BEGAN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.history.contents import text_of
-from pallas_bus.history.tail import LogEntry
 from pallas_cli.turns.tail import lines_of, state_of
 from pallas_contracts.turns import (
     AnyEvent,
@@ -26,6 +24,8 @@ from pallas_contracts.turns import (
     TurnClaim,
     TurnEvents,
 )
+from pallas_turns.history.contents import text_of
+from pallas_turns.history.tail import LogEntry
 
 AT = datetime(2026, 3, 1, 9, 30, 15, 250_000, UTC)
 REQUEST = turn_requested("demo")

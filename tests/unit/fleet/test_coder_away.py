@@ -19,7 +19,7 @@ from fleet.reaching.http import Http, Limits
 from fleet.reaching.peer import NotSent
 from fleet.terminal.agent_api import Terminal
 from pallas_contracts.errors import Rejected, Unavailable
-from pallas_executor.redact import redact
+from pallas_hosting.redact import redact
 
 TOKEN = "t0p-s3cret-token"
 CALM = Limits(pauses=(0, 0))

@@ -15,7 +15,7 @@ from fleet.seeing.fleet import is_going
 from fleet.seeing.status import AgentStatus, Working, fold, has_to_be_asked, why_offline
 from pallas_contracts.fleet import FleetAgent, TaskStatus
 from pallas_contracts.turns import ClientContext, Principal
-from pallas_executor.agent_runtime import Turn
+from pallas_turns.runtime import Turn
 
 WORKS = a_workspace(agents=(an_agent(("idle", "rests"), ("working", "Writing tests")),))
 RESTS = a_workspace(agents=(an_agent(("working", "Writing tests"), ("idle", "rests")),))

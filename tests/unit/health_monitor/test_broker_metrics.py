@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from health_monitor.broker_metrics import make_broker_metrics
 from health_monitor.settings import MonitorSettings
-from pallas_bus.transport.servers import Server, StreamView
+from pallas_bus.servers import Server, StreamView
 from pallas_contracts.errors import Rejected
 
 

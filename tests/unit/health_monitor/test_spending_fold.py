@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.requirements import requirement
 
 from health_monitor.spending.fold import Key, SpendingFold
-from pallas_bus.history import spending
 from pallas_contracts.costs import Cost, Spending
 from pallas_contracts.turns import ModelCalled, Step, TurnEvents
+from pallas_turns.history import spending
 
 MADE = "2026-11-24T00:00:00Z"
 TODAY, NOON, NIGHT = "2026-11-25", 1_795_608_000_000, 1_795_651_199_999

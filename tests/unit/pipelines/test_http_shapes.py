@@ -13,7 +13,6 @@ from starlette.datastructures import Headers
 from starlette.types import Message
 from tests.builders import turn_requested
 
-from pallas_calls.model import Observer, Refusal, TurnEnd
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
@@ -24,6 +23,7 @@ from pallas_cst.stdlib import STANDARD
 from pallas_runtime import telemetry
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.probes import Probes
+from pallas_turns.model import Observer, Refusal, TurnEnd
 from pipelines.http.answers import Refused, bare, engine_outputs, engine_type, engine_types_of
 from pipelines.http.requests import AGENTS_OF_A_CALLER, Identities, Marks, Rates, read_marks
 from pipelines.http.routing import PipelinesHttp

@@ -6,8 +6,6 @@ import pytest
 from pydantic import JsonValue
 from tests.unit.cli.test_turn_timeline import BEGAN, NESTED, a_turn, done, model, step, tool
 
-from pallas_bus.history.timeline import beginning, timeline
-from pallas_bus.history.turns import TurnHistory
 from pallas_contracts.costs import Cost
 from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (
@@ -23,6 +21,8 @@ from pallas_contracts.turns import (
     ToolFailed,
     ToolStarted,
 )
+from pallas_turns.history.timeline import beginning, timeline
+from pallas_turns.history.turns import TurnHistory
 from workspaces.answers import Bar
 from workspaces.turns.bars import LONGEST_WORDS, bars_of
 from workspaces.turns.views import line_of, shortened, view_of

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.backup.create import Creating, verify
 from pallas_cli.backup.keys import differences, read_identities, read_recipients, who_vouches
 from pallas_cli.backup.restore import Restoring

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from pyrage import x25519
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.snapshots import Snapshot, snapshot
+from pallas_bus.connection import Bus
+from pallas_bus.snapshots import Snapshot, snapshot
 from pallas_cli.backup import databases
 from pallas_cli.backup.keys import fingerprints, make_codes
 from pallas_cli.backup.sealing import Damaged, Sealed, check, seal, unseal

@@ -11,12 +11,11 @@ from typing import BinaryIO
 
 from pyrage import x25519
 
-from pallas_bus.rights import saved_streams
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import get_entry, put, snapshot
-from pallas_bus.transport.snapshots import CHUNK, StreamState, delete_stream, stream_state
-from pallas_bus.transport.snapshots import restore as restore_stream
-from pallas_bus.transport.streams import bucket_config, make_stream, stream_name
+from pallas_bus.connection import Bus
+from pallas_bus.kv import get_entry, put, snapshot
+from pallas_bus.snapshots import CHUNK, StreamState, delete_stream, stream_state
+from pallas_bus.snapshots import restore as restore_stream
+from pallas_bus.streams import bucket_config, make_stream, stream_name
 from pallas_cli.backup import databases
 from pallas_cli.backup.create import Say, sealed_of
 from pallas_cli.backup.sealing import chunks_of, unseal
@@ -35,6 +34,7 @@ from pallas_contracts.catalog import (
     WORKERS,
 )
 from pallas_contracts.contract import Saved, Stream
+from pallas_turns.rights import saved_streams
 
 _LISTEN = 1.0
 """Seconds in which an executor that runs sends several heartbeats."""

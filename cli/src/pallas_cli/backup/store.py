@@ -19,7 +19,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-from pallas_bus.transport.streams import stream_name
+from pallas_bus.streams import stream_name
 from pallas_cli.private_files import PRIVATE_FOLDER
 from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.catalog import BUCKETS, DATABASES, STREAMS

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_bus.transport.access import Access
+from pallas_bus.access import Access
 from pallas_cli.broker import access_to
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.contexts import kept_in, setting

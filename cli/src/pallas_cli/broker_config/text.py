@@ -48,8 +48,8 @@ def _system(keys: PublicKeys) -> Iterator[str]:
 
 
 def _user(user: BrokerUser, public: str) -> Iterator[str]:
-    from pallas_bus.rights import rights_of
-    from pallas_bus.transport.access import inbox_prefix
+    from pallas_bus.access import inbox_prefix
+    from pallas_turns.rights import rights_of
 
     rights = rights_of(user.service, user.hosted, of_workers=user.of_workers)
     yield f"    # {user.name}"

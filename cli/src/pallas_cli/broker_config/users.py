@@ -42,7 +42,7 @@ class Seeds:
 
     def kept(self, name: str) -> str:
         """The seed of a user, which is generated once."""
-        from pallas_bus.transport.access import make_seed
+        from pallas_bus.access import make_seed
 
         return kept(self.path(name), make_seed, self.mode).strip()
 
@@ -68,7 +68,7 @@ class Seeds:
 
     def public_keys(self, name: str) -> Iterator[str]:
         """The public keys of a user's valid seeds."""
-        from pallas_bus.transport.access import public_key
+        from pallas_bus.access import public_key
 
         return map(public_key, self.valid(name))
 

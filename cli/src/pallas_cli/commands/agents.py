@@ -7,14 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.queue import delete_consumers
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_bus import kv
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_cli.agents import check, explain_folder
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_agent, complete_team
@@ -27,6 +23,9 @@ from pallas_contracts.data_agents import PoolRequest
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.turns import Principal, TurnRequested
+from pallas_turns.cancel import withdraw_turn
+from pallas_turns.claims import TurnRef, request_cancel
+from pallas_turns.queue import delete_consumers
 
 app = typer.Typer()
 

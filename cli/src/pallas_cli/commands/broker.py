@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import retry_while_unavailable
-from pallas_bus.transport.servers import Server, StreamView, ask_servers, views
+from pallas_bus.connection import Bus
+from pallas_bus.errors import retry_while_unavailable
+from pallas_bus.servers import Server, StreamView, ask_servers, views
 from pallas_cli.broker import AsJson, OnBroker, on_broker, run_as, system_access
 from pallas_cli.broker_config.users import read_workers
 from pallas_cli.broker_config.write import BrokerFolder

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.completing import complete_team
 from pallas_cli.costs import cost_text, document_of

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from pallas_bus.history.replays import Recorded, Target, check_unstored, publish_again, recorded, streams_of
-from pallas_bus.history.tail import tail_streams
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.headers import subject_filter
+from pallas_bus.connection import Bus
+from pallas_bus.headers import subject_filter
 from pallas_cli.broker import OnBroker, on_broker
 from pallas_cli.moments import is_moment, moment_of, span_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import NotReachable, Refused, WrongUsage
 from pallas_contracts.errors import Rejected, Unavailable
+from pallas_turns.history.replays import Recorded, Target, check_unstored, publish_again, recorded, streams_of
+from pallas_turns.history.tail import tail_streams
 
 app = typer.Typer()
 

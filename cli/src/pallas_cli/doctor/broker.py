@@ -12,7 +12,7 @@ from pallas_cli.doctor.checks import Finding, left_out, ok, warning, wrong
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
-    from pallas_bus.transport.connection import Bus
+    from pallas_bus.connection import Bus
 
 _SECONDS = 3.0
 _PORT = 4222
@@ -67,8 +67,8 @@ def _server(url: str, said: dict[str, Any]) -> list[Finding]:
 
 
 async def _contents(bus: "Bus") -> AsyncIterator[Finding]:
-    from pallas_bus.transport import kv
-    from pallas_bus.transport.streams import stream_name
+    from pallas_bus import kv
+    from pallas_bus.streams import stream_name
     from pallas_contracts.catalog import AGENTS, BUCKETS, HEALTH, STREAMS, WORKERS
     from pallas_contracts.errors import PallasError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pallas_bus.transport.access import make_seed, public_key
+from pallas_bus.access import make_seed, public_key
 from pallas_cli.broker_config.users import SYSTEM, broker_users
 from pallas_cli.k8s.folders import FOR_EACH, TEAM, HostedTeam, Object, Team, check_names, metadata, secret, slug_of
 from pallas_cli.k8s.stamp import gateway_urls, stamped

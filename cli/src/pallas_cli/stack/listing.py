@@ -15,8 +15,8 @@ from pallas_cli.stack.plan import Plan
 from pallas_cli.team_folders import TeamSummary
 
 if TYPE_CHECKING:
-    from pallas_bus.transport.access import Access
-    from pallas_bus.transport.connection import Bus
+    from pallas_bus.access import Access
+    from pallas_bus.connection import Bus
 
 _INTERVAL = 0.05
 
@@ -51,7 +51,7 @@ async def until_healthy(access: "Access", team: TeamSummary, timeout: float) -> 
     Raises:
         Refused: an agent is still not healthy after `timeout` seconds.
     """
-    await asyncio.to_thread(importlib.import_module, "pallas_bus.transport.ask")
+    await asyncio.to_thread(importlib.import_module, "pallas_bus.ask")
     from pallas_cli.broker import platform
 
     async with platform(access) as bus:
@@ -60,7 +60,7 @@ async def until_healthy(access: "Access", team: TeamSummary, timeout: float) -> 
 
 
 async def _until_healthy(bus: "Bus", team: str, agent: str, deadline: float) -> None:
-    from pallas_bus.transport.ask import ask
+    from pallas_bus.ask import ask
     from pallas_contracts.catalog import CHECK_HEALTH
     from pallas_contracts.errors import PallasError
     from pallas_contracts.health import HealthAsked

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import typer
 
-from pallas_bus.history.turns import STATES, TurnHistory, read_conversation
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import for_each
-from pallas_bus.turnlog.claims import request_cancel, stored_outcomes
-from pallas_bus.turnlog.expiry import Erased, erase_content
-from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_bus.connection import Bus
+from pallas_bus.errors import for_each
 from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain
@@ -29,6 +25,10 @@ from pallas_cli.turns.listing import (
     whose_lines,
 )
 from pallas_contracts.turns import TurnOutcome
+from pallas_turns.cancel import withdraw_turn
+from pallas_turns.claims import request_cancel, stored_outcomes
+from pallas_turns.expiry import Erased, erase_content
+from pallas_turns.history.turns import STATES, TurnHistory, read_conversation
 
 _AT_ONCE = 16
 _SECONDS, _LOOK = 5.0, 0.1

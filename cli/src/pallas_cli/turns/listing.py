@@ -8,12 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pallas_bus.history.replays import find_replays
-from pallas_bus.history.spending import turn_spending
-from pallas_bus.history.turn_list import TurnFilter, find_turns, place_of, turns_by_id
-from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import for_each
+from pallas_bus.connection import Bus
+from pallas_bus.errors import for_each
 from pallas_cli.costs import cost_text, document_of
 from pallas_cli.kept_secrets import find_log_key
 from pallas_cli.moments import span_of
@@ -23,6 +19,10 @@ from pallas_cli.refused import Refused, WrongUsage
 from pallas_contracts.costs import Spending
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
+from pallas_turns.history.replays import find_replays
+from pallas_turns.history.spending import turn_spending
+from pallas_turns.history.turn_list import TurnFilter, find_turns, place_of, turns_by_id
+from pallas_turns.history.turns import STATES, State, TurnHistory, read_turn
 
 _AT_ONCE = 32
 """Turns whose events are read at once."""

@@ -6,10 +6,8 @@ import socket
 from collections.abc import Sequence
 from typing import Literal
 
-from pallas_bus.history.unsettled import Unsettled, find_unsettled
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import get_entry, put
-from pallas_bus.turnlog.decide import decide
+from pallas_bus.connection import Bus
+from pallas_bus.kv import get_entry, put
 from pallas_cli.plain_text import print_answer, print_plain, print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.backups import Hold, TurnDecided
@@ -17,6 +15,7 @@ from pallas_contracts.bounds import line
 from pallas_contracts.catalog import HOLDS, RESTORE_HOLD
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
+from pallas_turns.restores import Unsettled, decide, find_unsettled
 
 type Word = Literal["run", "cancel", "done"]
 

@@ -6,16 +6,8 @@ from contextlib import suppress
 
 import typer
 
-from pallas_bus.history.contents import claim_text, content_of, text_of, with_content
-from pallas_bus.history.turns import TurnHistory
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feed import FeedItem
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_cli.operators import OPERATOR
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused, WrongUsage
@@ -24,6 +16,13 @@ from pallas_cli.turns.show import comparison_of, document_of, lines_side_by_side
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome, TurnRequested
+from pallas_turns.cancel import withdraw_turn
+from pallas_turns.claims import TurnRef, request_cancel
+from pallas_turns.feed import FeedItem
+from pallas_turns.feeds import follow_turns
+from pallas_turns.history.contents import claim_text, content_of, text_of, with_content
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.replay import Plan, plan_replay, submit_replay
 
 _WITH_CODE = frozenset({"content_expired", "unknown_model"})
 """Codes that the command prints in front of the sentence."""

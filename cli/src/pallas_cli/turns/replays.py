@@ -9,16 +9,16 @@ from typing import Any
 
 import typer
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import stored_outcomes
-from pallas_calls.replay_choice import Choice, Reason, choose_replays
-from pallas_calls.replay_many import ManyReplays, Pace, ReplayRequests
+from pallas_bus.connection import Bus
 from pallas_cli.operators import OPERATOR
 from pallas_cli.options import confirm
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import ENDED, Selection, counts_text, select, turns_text, whose_lines
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import TurnOutcome
+from pallas_turns.claims import stored_outcomes
+from pallas_turns.replay import Choice, Reason, choose_replays
+from pallas_turns.replays import ManyReplays, Pace, ReplayRequests
 
 
 @dataclass(frozen=True, slots=True)

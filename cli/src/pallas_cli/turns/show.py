@@ -13,17 +13,17 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Any
 
-from pallas_bus.history.contents import arguments_of, content_of, with_content
-from pallas_bus.history.replays import find_replays
-from pallas_bus.history.spending import turn_spending
-from pallas_bus.history.timeline import Entry, beginning, timeline, times_of
-from pallas_bus.history.turns import TurnHistory
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_cli.costs import cost_text
 from pallas_cli.costs import document_of as costs_of
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import find_turn, row_of
 from pallas_contracts.costs import Spending
+from pallas_turns.history.contents import arguments_of, content_of, with_content
+from pallas_turns.history.replays import find_replays
+from pallas_turns.history.spending import turn_spending
+from pallas_turns.history.timeline import Entry, beginning, timeline, times_of
+from pallas_turns.history.turns import TurnHistory
 
 
 def timeline_lines(turn: TurnHistory) -> list[str]:

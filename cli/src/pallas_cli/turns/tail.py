@@ -5,16 +5,16 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pallas_bus.history.contents import claim_text, text_of, time_of
-from pallas_bus.history.replays import Recorded
-from pallas_bus.history.tail import Entry, LogEntry, entry_of, tail_streams
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.history.turns import State, TurnHistory, fold
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read
 from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import HandedBack, TurnClaim, TurnEvents, TurnOutcome, TurnRequested
+from pallas_turns.history.contents import claim_text, text_of, time_of
+from pallas_turns.history.replays import Recorded
+from pallas_turns.history.tail import Entry, LogEntry, entry_of, tail_streams
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.history.turns import State, TurnHistory, fold
 
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:

@@ -24,13 +24,11 @@ from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
 from agent_gateway.signers import read_signers
-from pallas_bus.transport import kv
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import ask, watch_changes
-from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.streams import declare, within
-from pallas_bus.turnlog.expiry import expire_content
-from pallas_calls.service import Calls, make_calls
+from pallas_bus import kv
+from pallas_bus.access import Access
+from pallas_bus.ask import ask, watch_changes
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.streams import declare, within
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,
@@ -54,6 +52,8 @@ from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
+from pallas_turns.calls import Calls, make_calls
+from pallas_turns.expiry import expire_content
 
 log = logging.getLogger(__name__)
 

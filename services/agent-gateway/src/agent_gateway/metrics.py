@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter
 
-from pallas_calls.metrics import CallMetrics, make_call_metrics
 from pallas_runtime.metrics import AGENT, ByAgent, auth_failures, count
+from pallas_turns.metrics import CallMetrics, make_call_metrics
 
 
 @dataclass(frozen=True)

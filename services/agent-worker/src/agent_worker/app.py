@@ -3,13 +3,13 @@
 from contextlib import AbstractAsyncContextManager
 
 from agent_worker.settings import WorkerSettings
-from pallas_executor.executor import Executor
-from pallas_executor.teams.host_teams import HostedTeam
-from pallas_executor.teams.metered import Watching
-from pallas_executor.teams.worker import work_for_teams
+from pallas_hosting.folders import HostedTeam
+from pallas_hosting.metered import Watching
+from pallas_hosting.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service
 from pallas_teams import TeamFolder
+from pallas_turns.executor import Executor
 
 KINDS = frozenset({"llm", "function"})
 """The kinds of agents that this worker executes. A folder's agents of other kinds are not its business."""

@@ -1,3 +1,3 @@
 """The metrics of the worker: those of all workers of team folders."""
 
-from pallas_executor.teams.metered import make_metrics as make_metrics
+from pallas_hosting.metered import make_metrics as make_metrics

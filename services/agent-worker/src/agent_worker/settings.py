@@ -1,3 +1,3 @@
 """The settings of the worker: those of all workers of team folders."""
 
-from pallas_executor.teams.worker import WorkerSettings as WorkerSettings
+from pallas_hosting.worker import WorkerSettings as WorkerSettings

@@ -22,17 +22,18 @@ from pallas_contracts.agents import AgentDefinition, JsonObject, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected, Unavailable
 from pallas_contracts.turns import ToolStarted
-from pallas_executor.agent_runtime import AgentRuntime, Emitter, HostedAgent, Steps
-from pallas_executor.functions import StepFailed
-from pallas_executor.teams.definition import check_agent, define, define_with_model
-from pallas_executor.teams.host_teams import HostedTeam
-from pallas_executor.teams.metered import UNWATCHED, Watching
+from pallas_hosting.definition import check_agent, define, define_with_model
+from pallas_hosting.folders import HostedTeam
+from pallas_hosting.functions import StepFailed
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig, TeamFolder
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import AgentRuntime, HostedAgent, Steps
 
 if TYPE_CHECKING:
     from agent_worker.llm.models import TeamModels
     from agent_worker.llm.runtime import LlmRuntime
-    from pallas_executor.functions import FunctionAgent
+    from pallas_hosting.functions import FunctionAgent
 
 log = logging.getLogger(__name__)
 
@@ -142,8 +143,8 @@ class _Host:
         )
 
     async def make_function(self, agent: AgentConfig) -> HostedAgent:
-        from pallas_executor.functions.agent import load_function_agent
-        from pallas_executor.functions.runtime import FunctionRuntime
+        from pallas_hosting.functions.agent import load_function_agent
+        from pallas_hosting.functions.runtime import FunctionRuntime
 
         functions = await load_function_agent(self.folder.name, agent.name, agent.module)
         agents = {name: self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on}
@@ -218,7 +219,7 @@ _KINDS: Mapping[str, _Kind] = {
 
 if TYPE_CHECKING:
     from agent_worker.llm.runtime import LlmRuntime
-    from pallas_executor.teams.definition import TurnScope
+    from pallas_hosting.definition import TurnScope
 
 _PARTS = {"content", "structured_content", "is_error"}
 
@@ -277,7 +278,7 @@ class TurnOutside:
             raise StepFailed(error.failed.code, error.failed.message) from error
 
     def _scope(self) -> "TurnScope":
-        from pallas_executor.teams.definition import TurnScope
+        from pallas_hosting.definition import TurnScope
 
         if self._opened is None:
             self._opened = TurnScope(self._emit, self._steps)

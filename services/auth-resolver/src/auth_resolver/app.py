@@ -8,9 +8,9 @@ from auth_resolver.metrics import Measured, make_metrics
 from auth_resolver.resolve import Resolver
 from auth_resolver.settings import AuthResolverSettings
 from auth_resolver.signatures import Signatures
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import answer, answering, ask
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.access import Access
+from pallas_bus.ask import answer, answering, ask
+from pallas_bus.connection import connect_when_possible
 from pallas_contracts.auth import LookedUp, Lookups
 from pallas_contracts.catalog import LOOK_UP, RESOLVE, RESOLVER
 from pallas_contracts.errors import Rejected

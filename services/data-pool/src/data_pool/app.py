@@ -14,10 +14,10 @@ from data_pool.reaching.endpoint import GuardedTransport, guarded_client
 from data_pool.reaching.links import Links
 from data_pool.registering.registrations import Quota, Registrars, Registrations, Share
 from data_pool.settings import PoolSettings
-from pallas_bus.transport.ask import answer, answering, ask
-from pallas_bus.transport.errors import polling
-from pallas_bus.transport.kv import watch
-from pallas_bus.transport.leaders import watch_leaders
+from pallas_bus.ask import answer, answering, ask
+from pallas_bus.errors import polling
+from pallas_bus.kv import watch
+from pallas_bus.leaders import watch_leaders
 from pallas_contracts.catalog import (
     AGENTS,
     ASK_POOL,
@@ -29,12 +29,12 @@ from pallas_contracts.catalog import (
     TURN_LOG,
     WORKERS,
 )
-from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.service import connect_service, offer_agents
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
+from pallas_turns.executor import Executor, Troubles, execute_turns
+from pallas_turns.offer import connect_service, offer_agents
 
 _PULL_SECONDS = 60.0
 """How long a pull waits for a turn. There is one for each agent, and most agents have nothing to do."""

@@ -19,9 +19,10 @@ from pallas_contracts.data_agents import RPC_ERROR, WRAPPED, DataAgent
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Result, ToolCompleted, ToolFailed, ToolStarted
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Steps, Turn
 from pallas_jsonrpc.messages import RpcError
 from pallas_schemas.schema import Schema
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import Completed, Failed, Outcome, Steps, Turn
 
 _PAUSE = 0.2
 """Seconds between two attempts to reach an agent."""

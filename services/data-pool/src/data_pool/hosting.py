@@ -16,17 +16,17 @@ from data_pool.executing import DataRuntime, UnreachableRuntime
 from data_pool.reaching.links import Links
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink
 from data_pool.registering.registrations import Registrations
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.agents import Trouble, WorkerPresence
 from pallas_contracts.bounds import line
 from pallas_contracts.catalog import DATA_TEAM, HEARTBEATS
 from pallas_contracts.data_agents import DataAgent, Heartbeat
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.executor import Executor
+from pallas_turns.executor import Executor
+from pallas_turns.runtime import HostedAgent
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from pallas_executor.metrics import Metrics as ExecutorMetrics
-from pallas_executor.metrics import make_metrics as make_executor_metrics
 from pallas_runtime.metrics import auth_failures
+from pallas_turns.metrics import Metrics as ExecutorMetrics
+from pallas_turns.metrics import make_metrics as make_executor_metrics
 
 STRAY = ("again", "late", "unknown", "unreadable")
 """Answers that belong to no call: the call was answered before, has ended otherwise, or was never made."""

@@ -7,14 +7,14 @@ ends, and whoever keeps it starts it again.
 from contextlib import AbstractAsyncContextManager
 
 from fast_agent_worker.settings import FastAgentSettings
-from pallas_executor.executor import Executor
-from pallas_executor.teams.host_teams import HostedTeam
-from pallas_executor.teams.metered import Watching
-from pallas_executor.teams.worker import work_for_teams
+from pallas_hosting.folders import HostedTeam
+from pallas_hosting.metered import Watching
+from pallas_hosting.worker import work_for_teams
 from pallas_runtime.process import Process
 from pallas_runtime.run import Service
 from pallas_teams import TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
+from pallas_turns.executor import Executor
 
 
 def build(settings: FastAgentSettings, process: Process) -> AbstractAsyncContextManager[Executor]:

@@ -29,12 +29,12 @@ from fast_agent_worker.turns.runtime import FastAgentRuntime
 from pallas_contracts.agents import AgentDefinition, Capabilities, Dependency, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError
-from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.teams.definition import check_agent, define_with_model, with_ours
-from pallas_executor.teams.host_teams import HostedTeam
-from pallas_executor.teams.metered import UNWATCHED, Watching
+from pallas_hosting.definition import check_agent, define_with_model, with_ours
+from pallas_hosting.folders import HostedTeam
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig, StdioServer, TeamFolder
 from pallas_teams.fast_agent.kinds import FAST_AGENT
+from pallas_turns.runtime import HostedAgent
 
 log = logging.getLogger(__name__)
 

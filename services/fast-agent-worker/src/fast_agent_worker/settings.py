@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from pallas_executor.teams.worker import WorkerSettings
+from pallas_hosting.worker import WorkerSettings
 from pallas_runtime.settings import Folders, Names
 
 

@@ -26,13 +26,11 @@ from fleet.seeing.status import Terminals
 from fleet.settings import FleetSettings
 from fleet.storing.agents import Agents
 from fleet.storing.tasks import Ending, Tasks
-from pallas_bus.transport.ask import announce_change
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import poll_now
-from pallas_bus.transport.kv import watch
-from pallas_bus.transport.leaders import watch_leaders
-from pallas_bus.turnlog.claims import watch_claims
-from pallas_calls.worker_liveness import watch_workers
+from pallas_bus.ask import announce_change
+from pallas_bus.connection import Bus
+from pallas_bus.errors import poll_now
+from pallas_bus.kv import watch
+from pallas_bus.leaders import watch_leaders
 from pallas_contracts.agents import Trouble
 from pallas_contracts.catalog import (
     FLEET,
@@ -44,13 +42,14 @@ from pallas_contracts.catalog import (
     TURN_LOG,
 )
 from pallas_contracts.errors import Unavailable
-from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.hold import Holding
-from pallas_executor.service import connect_service, offer_agents, publications
+from pallas_hosting.functions.runtime import FunctionRuntime
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
+from pallas_turns.claims import watch_claims
+from pallas_turns.executor import Executor, Holding, Troubles, execute_turns
+from pallas_turns.liveness import watch_workers
+from pallas_turns.offer import connect_service, offer_agents, publications
+from pallas_turns.runtime import HostedAgent
 
 _RECONCILE_EVERY = 30.0
 _LOOK_AGAIN = 5.0

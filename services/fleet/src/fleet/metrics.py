@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from pallas_executor.metrics import Metrics as ExecutorMetrics
-from pallas_executor.metrics import make_metrics as make_executor_metrics
+from pallas_turns.metrics import Metrics as ExecutorMetrics
+from pallas_turns.metrics import make_metrics as make_executor_metrics
 
 STATUSES = ("busy", "idle", "offline")
 

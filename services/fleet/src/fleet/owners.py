@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pallas_contracts.agents import Allow
 from pallas_contracts.fleet import FleetAgent, TaskSource
 from pallas_contracts.turns import Principal
-from pallas_executor.agent_runtime import Turn
+from pallas_turns.runtime import Turn
 
 ANONYMOUS = "peer"
 

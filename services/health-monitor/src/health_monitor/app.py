@@ -23,11 +23,11 @@ from health_monitor.probes.shared_probes import SharedProbes
 from health_monitor.settings import MonitorSettings
 from health_monitor.spending.keep_spending import KeepSpending
 from health_monitor.team_folders import TeamFolders
-from pallas_bus.transport import ask, streams
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
-from pallas_bus.transport.kv import watch
-from pallas_bus.transport.leaders import watch_leaders
+from pallas_bus import ask, streams
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.kv import watch
+from pallas_bus.leaders import watch_leaders
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service, Simple

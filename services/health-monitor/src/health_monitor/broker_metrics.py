@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from pallas_bus.transport.servers import Server, StreamView
+from pallas_bus.servers import Server, StreamView
 
 _SERVER, _STREAM, _REPLICA = ["server"], ["stream"], ["stream", "server"]
 

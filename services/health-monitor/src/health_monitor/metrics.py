@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from health_monitor.broker_metrics import BrokerMetrics, make_broker_metrics
-from pallas_bus.turnlog.queue import QueueDepth, StreamDepth
 from pallas_contracts.health import AgentHealth, ProbeResult
 from pallas_runtime.metrics import AGENT
+from pallas_turns.queue import QueueDepth, StreamDepth
 
 _VALUES = {"ok": 1.0, "degraded": 0.5, "error": 0.0}
 

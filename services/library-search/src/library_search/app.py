@@ -25,9 +25,9 @@ from library_search.settings import LibrarySearchSettings, languages_of
 from library_search.store.documents import Documents
 from library_search.store.libraries import Libraries, reindex
 from library_search.store.queries import Queries
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.access import Access
+from pallas_bus.ask import ask
+from pallas_bus.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
 from pallas_credentials.accounts import Account
 from pallas_postgres.engine import open_engine, ping

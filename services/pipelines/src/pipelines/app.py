@@ -6,11 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.errors import poll_now, polling
-from pallas_bus.transport.kv import watch
-from pallas_bus.transport.streams import within
-from pallas_calls.service import make_calls
+from pallas_bus.ask import ask
+from pallas_bus.errors import poll_now, polling
+from pallas_bus.kv import watch
+from pallas_bus.streams import within
 from pallas_contracts.catalog import (
     AGENTS,
     BUDGETS,
@@ -29,14 +28,15 @@ from pallas_contracts.catalog import (
     SUSPENSIONS,
     WORKERS,
 )
-from pallas_executor.agent_runtime import HostedAgent
-from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.functions.runtime import FunctionRuntime
-from pallas_executor.service import connect_service, offer_agents, publications
+from pallas_hosting.functions.runtime import FunctionRuntime
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_runtime.settings import log_key_of
+from pallas_turns.calls import make_calls
+from pallas_turns.executor import Executor, Troubles, execute_turns
+from pallas_turns.offer import connect_service, offer_agents, publications
+from pallas_turns.runtime import HostedAgent
 from pipelines.agent.resources import definition_of, make_agent
 from pipelines.agent.tools import Handlers
 from pipelines.handlers.keep_pipelines import KeepPipelines

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter
 
-from pallas_calls.metrics import CallMetrics, make_call_metrics
-from pallas_executor.metrics import Metrics as ExecutorMetrics
-from pallas_executor.metrics import make_metrics as make_executor_metrics
 from pallas_runtime.metrics import auth_failures
+from pallas_turns.metrics import CallMetrics, make_call_metrics
+from pallas_turns.metrics import Metrics as ExecutorMetrics
+from pallas_turns.metrics import make_metrics as make_executor_metrics
 
 MOST_CLIENTS = 100
 """Clients with a series of their own: the first ones. All others are `other`."""

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect
-from pallas_bus.transport.kv import watch
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_bus.kv import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process

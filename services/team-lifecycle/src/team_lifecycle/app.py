@@ -8,9 +8,9 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.ask import answer, answering
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.access import Access
+from pallas_bus.ask import answer, answering
+from pallas_bus.connection import connect_when_possible
 from pallas_contracts.catalog import LIFECYCLE, LOOK_UP
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_credentials.settings import keys_of

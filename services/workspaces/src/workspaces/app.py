@@ -9,8 +9,8 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
-from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.access import Access
+from pallas_bus.connection import connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.headers import trace_headers
-from pallas_bus.transport.reads import read_newest
-from pallas_bus.transport.streams import declare
+from pallas_bus.connection import Bus
+from pallas_bus.headers import trace_headers
+from pallas_bus.reads import read_newest
+from pallas_bus.streams import declare
 from pallas_contracts.changes import Changed
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now

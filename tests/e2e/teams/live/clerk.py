@@ -1,7 +1,7 @@
 """An agent in Python, whose tools tests change while it runs."""
 
 from pallas_contracts.agents import JsonObject
-from pallas_executor.functions import CallContext, FunctionAgent
+from pallas_hosting.functions import CallContext, FunctionAgent
 
 agent = FunctionAgent()
 

@@ -9,7 +9,7 @@ from tests.embedded import NatsServer
 from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, answering_for
 from tests.postgres import PostgresServer
 
-from pallas_bus.transport.connection import connect
+from pallas_bus.connection import connect
 from pallas_contracts.catalog import LIFECYCLE, RESOLVER
 
 

@@ -15,7 +15,7 @@ from tests.requirements import requirement
 
 from auth_resolver.app import build
 from auth_resolver.settings import AuthResolverSettings
-from pallas_bus.transport.ask import ask
+from pallas_bus.ask import ask
 from pallas_cli import main
 from pallas_cli.reference import leaves
 from pallas_contracts.auth import ResolveBearer

@@ -5,13 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pallas_contracts.turns import InputRequired, TextDelta
-from pallas_executor.functions import (
-    CallContext,
-    FunctionAgent,
-    JsonObject,
-    ReadContext,
-)
-from pallas_executor.functions.agent import Answer
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject, ReadContext
+from pallas_hosting.functions.agent import Answer
 
 agent = FunctionAgent()
 

@@ -2,7 +2,7 @@
 
 import json
 
-from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
+from pallas_hosting.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.cli.k8s.manifests import a_team, manifests
 
-from pallas_bus.transport.access import public_key
+from pallas_bus.access import public_key
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.k8s.folders import FAST_AGENT, HostedTeam, check_names, read_folders
 from pallas_cli.k8s.plan import Plan, Planner

@@ -9,8 +9,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pallas_bus.turnlog.ref import BEGINNING, Cursor
-from pallas_calls.model import Observer
 from pallas_contracts.turns import (
     LOG_LEVELS,
     Continued,
@@ -23,6 +21,8 @@ from pallas_contracts.turns import (
     ToolProgress,
     ToolStarted,
 )
+from pallas_turns.claims import BEGINNING, Cursor
+from pallas_turns.model import Observer
 
 TEXT_PREFIX = "text: "
 TEXT_RESTARTED = "text restarted"

@@ -16,11 +16,11 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 from starlette.types import Send
 
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.auth import AUTH_FAILURES
 from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, JsonObject, Result, TurnError
 from pallas_jsonrpc.messages import INVALID_REQUEST, NOT_ALLOWED, UNREACHABLE, Unreadable
+from pallas_turns.model import Refusal, TurnEnd
 
 ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"

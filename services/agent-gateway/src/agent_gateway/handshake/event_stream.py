@@ -28,14 +28,14 @@ from agent_gateway.answers.progress import ProgressObserver, wanted_levels
 from agent_gateway.answers.results import content_expired, refuse, result_of
 from agent_gateway.caller import principal_of
 from agent_gateway.open_streams import OpenStreams
-from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
-from pallas_calls.model import Observer, TurnEnd
-from pallas_calls.service import Calls
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject, LogMessage, Principal
 from pallas_runtime.telemetry import of_turn, tracer
+from pallas_turns.calls import Calls
+from pallas_turns.claims import BEGINNING, Cursor, TurnRef
+from pallas_turns.model import Observer, TurnEnd
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.cancel_turn import cancel_turn
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.catalog import CALLS, SESSIONS, LegacyCall, LegacySession
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TurnAsked, TurnRequested
 from pallas_runtime.telemetry import of_turn, tracer
+from pallas_turns.cancel import cancel_turn
+from pallas_turns.claims import TurnRef
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent_gateway.caller import DedicatedPort
 from agent_gateway.settings import GatewaySettings
-from pallas_bus.transport.kv import Table
+from pallas_bus.kv import Table
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_runtime.http.listener import bind, listening

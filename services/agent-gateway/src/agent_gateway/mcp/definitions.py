@@ -10,9 +10,9 @@ from typing import Any
 
 import mcp_types as types
 
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.agents import AgentDefinition, JsonObject, PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.bounds import Json
 from pallas_contracts.catalog import CHECK_HEALTH

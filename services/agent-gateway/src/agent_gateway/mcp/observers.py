@@ -19,14 +19,14 @@ from agent_gateway.mcp.request import (
     wants_progress,
     wants_text,
 )
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.service import Calls
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import LogMessage, TurnRequested
+from pallas_turns.calls import Calls
+from pallas_turns.claims import TurnRef
 
 
 @dataclass(frozen=True)

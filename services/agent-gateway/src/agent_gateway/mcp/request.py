@@ -11,8 +11,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
 from agent_gateway.caller import principal_of
-from pallas_calls.model import Call, Refusal
 from pallas_contracts.turns import ClientContext, Principal
+from pallas_turns.model import Call, Refusal
 
 type Context = ServerRequestContext[Any, Request]
 

@@ -52,17 +52,16 @@ from agent_gateway.mcp.request import (
 )
 from agent_gateway.mcp.subscriptions import Listening, ResourceChanges, StandingStreams
 from agent_gateway.open_streams import OpenStreams
-from pallas_bus.transport.ask import ask
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.keyed.call_once import call_once
-from pallas_calls.keyed.join_turn import cancel_key
-from pallas_calls.model import Refusal, TurnEnd
-from pallas_calls.submit_turn import ToolSchemas, find_tool, make_request, unusable
+from pallas_bus.ask import ask
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.turns import Result, TurnRequested
 from pallas_runtime.telemetry import of_turn
+from pallas_turns.claims import TurnRef
+from pallas_turns.keys import call_once, cancel_key
+from pallas_turns.model import Refusal, TurnEnd
+from pallas_turns.submit import ToolSchemas, find_tool, make_request, unusable
 
 log = logging.getLogger(__name__)
 

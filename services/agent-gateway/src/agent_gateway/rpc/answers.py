@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from agent_gateway.mcp.request import MAX_LENGTH
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.bounds import Json
 from pallas_contracts.data_agents import RPC_ERROR, WRAPPED
@@ -23,6 +22,7 @@ from pallas_jsonrpc.messages import (
     RpcError,
 )
 from pallas_jsonrpc.serving import Answer
+from pallas_turns.model import Refusal, TurnEnd
 
 EXECUTE = "agent.execute"
 

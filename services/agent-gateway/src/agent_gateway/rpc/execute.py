@@ -11,17 +11,16 @@ from agent_gateway.mcp.request import MAX_LENGTH
 from agent_gateway.mcp.server import AgentServer
 from agent_gateway.rpc.agents import CallableAgents, RpcCaller, UnknownAgent
 from agent_gateway.rpc.answers import Answers, Execution, read_execution
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.keyed.call_once import call_once
-from pallas_calls.keyed.join_turn import cancel_key
-from pallas_calls.model import Call, Observer, Refusal, TurnEnd
-from pallas_calls.submit_turn import find_tool, make_request
 from pallas_contracts.agents import JsonObject, Limits, ToolDefinition
 from pallas_contracts.errors import NotFound
 from pallas_contracts.turns import ClientContext, TurnRequested
 from pallas_jsonrpc.messages import METHOD_NOT_FOUND, UNREACHABLE, RpcError, invalid_params
 from pallas_jsonrpc.serving import Answer
 from pallas_runtime.telemetry import of_turn
+from pallas_turns.claims import TurnRef
+from pallas_turns.keys import call_once, cancel_key
+from pallas_turns.model import Call, Observer, Refusal, TurnEnd
+from pallas_turns.submit import find_tool, make_request
 
 _CLIENT = ClientContext(protocol_version="json-rpc")
 

@@ -12,8 +12,8 @@ from agent_gateway.rpc.agents import CallableAgents, RpcCaller
 from agent_gateway.rpc.answers import EXECUTE
 from agent_gateway.rpc.discover import discover
 from agent_gateway.rpc.execute import Execute
-from pallas_bus.transport.ask import ask
-from pallas_bus.transport.connection import Bus
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import Json
 from pallas_contracts.catalog import ASK_POOL, DATA_TEAM

@@ -7,8 +7,8 @@ from agent_worker.downstream.server import DownstreamServer
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import ToolProgress, ToolStarted
-from pallas_executor.agent_runtime import Emitter
-from pallas_executor.redact import redact
+from pallas_hosting.redact import redact
+from pallas_turns.events import Emitter
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool

@@ -1,6 +1,6 @@
-"""The import path of `pallas_executor.functions` for the modules of team folders."""
+"""The import path of `pallas_hosting.functions` for the modules of team folders."""
 
-from pallas_executor.functions import (
+from pallas_hosting.functions import (
     CallContext,
     Completed,
     Completer,

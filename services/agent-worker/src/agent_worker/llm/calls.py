@@ -30,8 +30,8 @@ from agent_worker.llm.tools import AgentTools
 from pallas_contracts.costs import whole_tokens
 from pallas_contracts.turns import ToolFailed, ToolStarted
 from pallas_contracts.valid import valid_json
-from pallas_executor.agent_runtime import Steps
-from pallas_executor.teams.definition import TurnScope
+from pallas_hosting.definition import TurnScope
+from pallas_turns.runtime import Steps
 
 log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from pydantic_ai.exceptions import (
 )
 
 from pallas_contracts.turns import ModelFault
-from pallas_executor.agent_runtime import Failed
-from pallas_executor.redact import redact
+from pallas_hosting.redact import redact
 from pallas_mcp_calls.model_answers import AnswerRefused
+from pallas_turns.runtime import Failed
 
 _OVERFLOW = re.compile(
     r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"

@@ -31,9 +31,9 @@ from agent_worker.llm.results import no_output
 from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ModelCalled, ModelFailed
-from pallas_executor.agent_runtime import Failed
-from pallas_executor.teams.definition import TextStream, TurnScope
-from pallas_executor.teams.seed import Seed
+from pallas_hosting.definition import TextStream, TurnScope
+from pallas_hosting.seed import Seed
+from pallas_turns.runtime import Failed
 
 
 class AgentLoop:

@@ -27,7 +27,7 @@ from agent_worker.llm.responses import Counted, CountingClient, ignore
 from pallas_contracts.costs import Cost
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnError
-from pallas_executor.teams.seed import Image, Row, Seed
+from pallas_hosting.seed import Image, Row, Seed
 from pallas_runtime.telemetry import tracing
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
 from pallas_teams.prices import NO_PRICES, PriceTable

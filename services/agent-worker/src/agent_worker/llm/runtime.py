@@ -21,17 +21,10 @@ from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Result, turn_error
-from pallas_executor.agent_runtime import (
-    Completed,
-    Emitter,
-    Failed,
-    JournalUnusable,
-    Outcome,
-    Steps,
-    Turn,
-)
-from pallas_executor.teams.definition import TurnScope
-from pallas_executor.teams.seed import Seed, read_seed
+from pallas_hosting.definition import TurnScope
+from pallas_hosting.seed import Seed, read_seed
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import Completed, Failed, JournalUnusable, Outcome, Steps, Turn
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from agent_worker.llm.results import model_content, result_text
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
-from pallas_executor.teams.definition import TurnScope
+from pallas_hosting.definition import TurnScope
 
 if TYPE_CHECKING:
     from mcp_types import Tool

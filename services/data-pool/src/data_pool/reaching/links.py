@@ -9,7 +9,7 @@ import httpx2
 from data_pool.reaching.endpoint import EndpointLink, Network
 from data_pool.reaching.link import Link
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.data_agents import Endpoint
 
 

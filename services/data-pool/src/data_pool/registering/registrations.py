@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from data_pool.registering.registration import Registration, check_schemas, read_registration
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
-from pallas_bus.turnlog.queue import delete_consumer
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.agents import LARGEST_DEFINITION, AgentDefinition
 from pallas_contracts.bounds import JsonObject
 from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS
@@ -23,8 +22,9 @@ from pallas_contracts.data_agents import DataAgent
 from pallas_contracts.errors import Conflict, Denied, NotFound, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
-from pallas_executor.publish_definitions import revision_of
 from pallas_runtime.front import check_callers, is_among
+from pallas_turns.definitions import revision_of
+from pallas_turns.queue import delete_consumer
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from pallas_executor.redact import redact
+from pallas_hosting.redact import redact
 
 _LINES, _LONGEST = 20, 300
 """Lines that are kept of a server, and characters of each."""

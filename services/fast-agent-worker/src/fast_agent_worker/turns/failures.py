@@ -20,8 +20,8 @@ from fast_agent.types.llm_stop_reason import LlmStopReason
 from mcp_types import ImageContent
 
 from pallas_contracts.turns import ModelFault, Result
-from pallas_executor.agent_runtime import Completed, Failed, Outcome
 from pallas_teams import UNBOUNDED, AgentConfig
+from pallas_turns.runtime import Completed, Failed, Outcome
 
 _OVERFLOW = re.compile(
     r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from pallas_executor.agent_runtime import Steps
+from pallas_turns.runtime import Steps
 
 log = logging.getLogger(__name__)
 

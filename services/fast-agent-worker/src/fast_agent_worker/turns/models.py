@@ -17,7 +17,7 @@ from fast_agent_worker.turns.relay import bare
 from fast_agent_worker.turns.scope import Stopped, TurnScope, milliseconds
 from pallas_contracts.costs import whole_tokens
 from pallas_contracts.turns import ModelCalled, ModelFailed
-from pallas_executor.teams.definition import TextStream
+from pallas_hosting.definition import TextStream
 
 type Ask = Callable[[], Awaitable[PromptMessageExtended]]
 

@@ -23,11 +23,12 @@ from fast_agent_worker.turns.scope import TurnScope
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected, Superseded
 from pallas_contracts.turns import turn_error
-from pallas_executor.agent_runtime import Emitter, Failed, JournalUnusable, NeedsInput, Outcome, Steps, Turn
-from pallas_executor.teams.definition import split_ours
-from pallas_executor.teams.metered import UNWATCHED, Watching
-from pallas_executor.teams.seed import Image, Seed, encoded, read_seed
+from pallas_hosting.definition import split_ours
+from pallas_hosting.metered import UNWATCHED, Watching
+from pallas_hosting.seed import Image, Seed, encoded, read_seed
 from pallas_teams import AgentConfig
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import Failed, JournalUnusable, NeedsInput, Outcome, Steps, Turn
 
 log = logging.getLogger(__name__)
 

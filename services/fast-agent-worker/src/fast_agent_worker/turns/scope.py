@@ -11,10 +11,10 @@ from fast_agent_worker.turns.journal import AgentJournal
 from fast_agent_worker.turns.places import HERE, Here
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import InputRequired, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
-from pallas_executor.agent_runtime import Failed
-from pallas_executor.teams.definition import TurnScope as SharedScope
-from pallas_executor.teams.metered import UNWATCHED, Watching
+from pallas_hosting.definition import TurnScope as SharedScope
+from pallas_hosting.metered import UNWATCHED, Watching
 from pallas_teams import AgentConfig
+from pallas_turns.runtime import Failed
 
 
 class Stopped(Exception):

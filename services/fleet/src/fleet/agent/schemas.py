@@ -12,7 +12,7 @@ from pallas_contracts.agents import AgentDefinition, Allow, JsonObject, Limits, 
 from pallas_contracts.catalog import FLEET_AGENT, FLEET_TASKS_AGENT, FLEET_TEAM
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
-from pallas_executor.functions.agent import FunctionAgent
+from pallas_hosting.functions.agent import FunctionAgent
 
 _TEXT: JsonObject = {"type": "string"}
 _OPTIONAL: JsonObject = {"type": ["string", "null"]}

@@ -17,8 +17,8 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.data_agents import RPC_ERROR
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Superseded
 from pallas_contracts.turns import InputRequired, Principal, Result
-from pallas_executor.functions.agent import FunctionAgent
-from pallas_executor.functions.context import CallContext, ReadContext
+from pallas_hosting.functions.agent import FunctionAgent
+from pallas_hosting.functions.context import CallContext, ReadContext
 
 _READS = {"readOnlyHint": True, "openWorldHint": True}
 _MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}

@@ -19,13 +19,13 @@ from fleet.running.finding import new_agent, summary_of, with_task
 from fleet.running.typing import submit_task, task_request
 from fleet.seeing.fleet import Fleet, is_going
 from fleet.seeing.status import find_project, find_role, project_name
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import LONGEST_SPEC, FleetAgent
 from pallas_contracts.ids import child_id
-from pallas_executor.agent_runtime import Turn
-from pallas_executor.functions.context import CallContext
+from pallas_hosting.functions.context import CallContext
+from pallas_turns.runtime import Turn
 
 _SKEW = timedelta(minutes=1)
 """How much Coder's clock may be behind."""

@@ -14,13 +14,13 @@ from fleet.running.reconciling import Reconcile
 from fleet.running.typing import task_ref
 from fleet.seeing.fleet import Fleet
 from fleet.storing.agents import Agents
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.connection import Bus
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent
-from pallas_executor.functions.context import CallContext
-from pallas_executor.functions.durable import StepFailed
+from pallas_hosting.functions.context import CallContext
+from pallas_hosting.functions.durable import StepFailed
+from pallas_turns.claims import request_cancel
 
 SECONDS = 30.0
 """Seconds that it waits for the workspace to be destroyed. Coder goes on after them."""

@@ -15,15 +15,15 @@ from fleet.running.stopping import StopTask
 from fleet.running.typing import SUBMIT_SECONDS, submit_task, task_request
 from fleet.seeing.fleet import Fleet, Seen
 from fleet.storing.tasks import FINAL
-from pallas_bus.transport.errors import retry_while_unavailable
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.errors import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
-from pallas_executor.agent_runtime import Turn
-from pallas_executor.functions.context import CallContext
+from pallas_hosting.functions.context import CallContext
+from pallas_turns.claims import TurnRef
+from pallas_turns.runtime import Turn
 
 PATIENCE = 30.0
 """Seconds after a task was made in which its prompt has to be typed, whatever becomes of the call's processes."""

@@ -18,7 +18,7 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, Rejected, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.turns import InputRequired, Principal
-from pallas_executor.agent_runtime import Turn
+from pallas_turns.runtime import Turn
 
 LONGEST = 50.0
 DEFAULT = 30.0

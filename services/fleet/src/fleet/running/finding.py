@@ -9,7 +9,7 @@ from fleet.names import agent_name
 from fleet.running.typing import submit_task, task_request
 from fleet.storing.agents import Agents
 from fleet.terminal.agent_api import Said
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.fleet import FleetAgent, FleetTask, TaskSource
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now

@@ -21,14 +21,14 @@ from fleet.running.finding import FindTask
 from fleet.running.stopping import StopTask
 from fleet.running.typing import task_ref
 from fleet.storing.tasks import FINAL, End
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim_state, stored_outcome
-from pallas_calls.worker_liveness import WorkerLiveness, last_claims
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import FLEET_TASKS_AGENT
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, TurnClaim
+from pallas_turns.claims import claim_state, stored_outcome
+from pallas_turns.liveness import WorkerLiveness, last_claims
 
 log = logging.getLogger(__name__)
 

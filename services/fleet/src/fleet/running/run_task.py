@@ -19,15 +19,16 @@ from fleet.running.watching import Sure, Watcher, until_ready
 from fleet.storing.agents import Agents
 from fleet.storing.tasks import FINAL, End, Ending
 from fleet.terminal.agent_api import Terminal
-from pallas_bus.transport.errors import retry_while_unavailable
+from pallas_bus.errors import retry_while_unavailable
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import NotFound, Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Progress, Result
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, JournalUnusable, Outcome, Steps, Turn
-from pallas_executor.functions.durable import DurableSteps, NothingOutside, StepFailed
+from pallas_hosting.functions.durable import DurableSteps, NothingOutside, StepFailed
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import Completed, Failed, JournalUnusable, Outcome, Steps, Turn
 
 _TELL_SECONDS = 0.25
 """Seconds for which lines of an agent are collected."""

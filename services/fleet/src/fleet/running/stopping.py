@@ -13,13 +13,12 @@ from fleet.running.typing import task_ref
 from fleet.storing.agents import Agents
 from fleet.storing.tasks import FINAL, End, Ending
 from fleet.terminal.agent_api import Said, Terminal
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.claims import claim_state, request_cancel
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import first_cancel
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.fleet import FleetAgent, FleetTask
 from pallas_contracts.turns import CancelRequested
+from pallas_turns.cancel import first_cancel
+from pallas_turns.claims import TurnRef, claim_state, request_cancel
 
 log = logging.getLogger(__name__)
 

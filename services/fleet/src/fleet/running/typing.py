@@ -14,16 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.terminal.agent_api import Said, Terminal
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.errors import retry_while_unavailable
-from pallas_bus.turnlog.content import offload_request
-from pallas_bus.turnlog.queue import submit
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
+from pallas_bus.errors import retry_while_unavailable
 from pallas_contracts.catalog import FLEET_TASKS_AGENT, FLEET_TEAM
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.fleet import FleetAgent
 from pallas_contracts.message import Message, utc_now
 from pallas_contracts.turns import ClientContext, Principal, TurnRequested
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import offload_request
+from pallas_turns.queue import submit
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table, delete, get_entry, put
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table, delete, get_entry, put
 from pallas_contracts.catalog import FLEET_AGENTS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.fleet import FleetAgent

@@ -11,8 +11,8 @@ from math import ceil
 from typing import Literal
 
 from fleet.storing.agents import Agents
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import delete, get_some, put
+from pallas_bus.connection import Bus
+from pallas_bus.kv import delete, get_some, put
 from pallas_contracts.bounds import line
 from pallas_contracts.catalog import FLEET_TASKS
 from pallas_contracts.fleet import FleetAgent, FleetTask

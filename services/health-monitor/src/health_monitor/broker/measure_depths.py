@@ -8,10 +8,10 @@ import logging
 from collections.abc import Container
 
 from health_monitor.metrics import Metrics
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import queue_depths, stream_depths
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import STREAMS
 from pallas_contracts.errors import PallasError
+from pallas_turns.queue import queue_depths, stream_depths
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from collections.abc import Container, Mapping
 
 from health_monitor.metrics import Metrics
 from health_monitor.team_folders import TeamFolders
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import queued_turns
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import PallasError
+from pallas_turns.queue import queued_turns
 
 log = logging.getLogger(__name__)
 

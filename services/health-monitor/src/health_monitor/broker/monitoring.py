@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import httpx
 
-from pallas_bus.transport.servers import Server, server_of
+from pallas_bus.servers import Server, server_of
 
 TIMEOUT = 2.0
 """Seconds in which a server must answer."""

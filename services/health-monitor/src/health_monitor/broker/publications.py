@@ -4,8 +4,8 @@ import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table, delete, put
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table, delete, put
 from pallas_contracts.catalog import HEALTH, PROBES
 from pallas_contracts.errors import PallasError
 from pallas_contracts.health import AgentHealth, ProbeResult

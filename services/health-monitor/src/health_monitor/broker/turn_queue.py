@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass, field
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import turns_by_caller
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
+from pallas_turns.queue import turns_by_caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import httpx
 
 from health_monitor.broker.monitoring import read_servers
 from health_monitor.broker_metrics import BrokerMetrics
-from pallas_bus.transport.servers import Server, views
+from pallas_bus.servers import Server, views
 
 INTERVAL = 5.0
 """Seconds between two readings."""

@@ -7,9 +7,9 @@ position: every call counts once.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pallas_bus.history.spending import NewCalls, spending_of
 from pallas_contracts.costs import Spending
 from pallas_contracts.turns import TurnEvents
+from pallas_turns.history.spending import NewCalls, spending_of
 
 type Key = tuple[str, str, str]
 """Day, team and caller."""

@@ -14,16 +14,16 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from health_monitor.spending.fold import Key, SpendingFold
-from pallas_bus.history.spending import position_at, with_calls
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.follow import follow
-from pallas_bus.transport.kv import get_entries, put
-from pallas_bus.transport.reads import Record
+from pallas_bus.connection import Bus
+from pallas_bus.follow import follow
+from pallas_bus.kv import get_entries, put
+from pallas_bus.reads import Record
 from pallas_contracts.catalog import SPENDING, TURN_EVENT, TURN_LOG
 from pallas_contracts.costs import day_of
 from pallas_contracts.errors import Conflict, PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import caller_token
+from pallas_turns.history.spending import position_at, with_calls
 
 log = logging.getLogger(__name__)
 

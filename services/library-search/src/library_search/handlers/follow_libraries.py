@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from library_search.store.libraries import Libraries
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.follow import follow
-from pallas_bus.transport.reads import Record
+from pallas_bus.connection import Bus
+from pallas_bus.follow import follow
+from pallas_bus.reads import Record
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
 

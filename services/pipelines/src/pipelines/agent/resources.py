@@ -14,8 +14,8 @@ from pallas_contracts.errors import NotFound
 from pallas_contracts.message import utc_now
 from pallas_cst import documents, prompts
 from pallas_cst.resources import DRAWN, JSON, LISTED, MARKDOWN, SCHEME, TEMPLATES, completions
-from pallas_executor.functions.agent import FunctionAgent
-from pallas_executor.functions.context import ReadContext
+from pallas_hosting.functions.agent import FunctionAgent
+from pallas_hosting.functions.context import ReadContext
 from pipelines.agent.tools import Handlers, add_tools
 from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller

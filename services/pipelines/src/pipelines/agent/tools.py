@@ -9,9 +9,9 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.pipelines import LONGEST_SOURCE
 from pallas_contracts.turns import Result
 from pallas_cst.resources import matching
-from pallas_executor.agent_runtime import Completed
-from pallas_executor.functions.agent import FunctionAgent
-from pallas_executor.functions.context import CallContext
+from pallas_hosting.functions.agent import FunctionAgent
+from pallas_hosting.functions.context import CallContext
+from pallas_turns.runtime import Completed
 from pipelines.agent import schemas
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions

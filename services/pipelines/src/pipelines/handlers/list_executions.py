@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read, read_newest
-from pallas_bus.turnlog.content import whole_result
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read, read_newest
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.errors import NotFound, Rejected
@@ -18,6 +16,8 @@ from pallas_contracts.turns import Answered, Fault, Result, TurnEvents
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
+from pallas_turns.claims import TurnRef
+from pallas_turns.content import whole_result
 from pipelines.handlers.views import readable_source
 from pipelines.programs import Compiler, Program
 from pipelines.running.children import START

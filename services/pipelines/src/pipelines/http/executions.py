@@ -13,13 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.ref import BEGINNING, Cursor, TurnRef
-from pallas_calls.model import Observer, TurnEnd
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted, TurnAsked
+from pallas_turns.claims import BEGINNING, Cursor, TurnRef, stored_outcome
+from pallas_turns.model import Observer, TurnEnd
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.http.answers import Refused, answer, bare, engine_types_of, picture
 from pipelines.http.requests import body_of, caller_of, natural, part_of, received_of

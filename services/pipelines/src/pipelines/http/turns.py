@@ -9,13 +9,7 @@ from functools import partial
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pallas_bus.transport.reads import read
-from pallas_bus.turnlog.lookup import find_waiting
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.keyed.call_once import call_once
-from pallas_calls.model import Call, Observer, Refusal, TurnEnd
-from pallas_calls.service import Calls
-from pallas_calls.submit_turn import make_request
+from pallas_bus.reads import read
 from pallas_contracts.agents import AgentDefinition, JsonObject
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import NotFound
@@ -33,6 +27,11 @@ from pallas_contracts.turns import (
 )
 from pallas_runtime.http.bodies import disconnected, while_connected
 from pallas_runtime.telemetry import of_turn
+from pallas_turns.calls import Calls
+from pallas_turns.claims import TurnRef, find_waiting
+from pallas_turns.keys import call_once
+from pallas_turns.model import Call, Observer, Refusal, TurnEnd
+from pallas_turns.submit import make_request
 from pipelines.http.answers import Refused, encoded, refusal
 from pipelines.http.requests import EXECUTION_ID, Received
 from pipelines.storing.namespaces import Caller

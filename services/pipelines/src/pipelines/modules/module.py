@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pallas_calls.model import Refusal
-from pallas_calls.submit_turn import ToolSchemas
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.data_agents import WRAPPED
 from pallas_cst import types as t
@@ -14,6 +12,8 @@ from pallas_cst.functions import Function
 from pallas_cst.json_schema import Room, parameters_of, type_of
 from pallas_cst.stdlib import StandardFunction
 from pallas_cst.types import RESERVED
+from pallas_turns.model import Refusal
+from pallas_turns.submit import ToolSchemas
 
 SUPPORTED_OPTIONS = (
     "retry",

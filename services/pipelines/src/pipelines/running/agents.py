@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from pallas_bus.transport.errors import retry_while_unavailable
+from pallas_bus.errors import retry_while_unavailable
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.message import utc_now
@@ -18,7 +18,8 @@ from pallas_contracts.turns import Progress
 from pallas_cst.faults import Faulty
 from pallas_cst.reach import reach
 from pallas_cst.values import size_of
-from pallas_executor.agent_runtime import AgentRuntime, Completed, Emitter, NeedsInput, Outcome, Turn
+from pallas_turns.events import Emitter
+from pallas_turns.runtime import AgentRuntime, Completed, NeedsInput, Outcome, Turn
 from pipelines.programs import Compiler, Program, faults_text
 from pipelines.running.answers import MOST_BYTES, worked_on
 from pipelines.running.children import Attempt, attempted, completed, started

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.turns import (
     TURN_ERRORS,
     Fault,
@@ -20,6 +19,7 @@ from pallas_contracts.turns import (
 from pallas_cst.types import Type
 from pallas_cst.values import size_of
 from pallas_cst.work import LARGE
+from pallas_turns.model import Refusal, TurnEnd
 from pipelines.modules.module import Module
 
 _LONGEST_MESSAGE = 2000

@@ -14,8 +14,8 @@ from typing import Any
 
 from cachetools import TLRUCache
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
+from pallas_bus import kv
+from pallas_bus.connection import Bus
 from pallas_contracts.catalog import PIPELINE_CACHE
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now

@@ -14,12 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic_core import to_json
 
-from pallas_bus.transport.errors import retry_while_unavailable
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.withdraw import first_cancel
-from pallas_calls.keyed.call_once import call_child
-from pallas_calls.model import Observer, Refusal, TurnEnd
-from pallas_calls.service import Calls
+from pallas_bus.errors import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.ids import child_id
@@ -27,7 +22,13 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Result, ToolCompleted, ToolFailed, ToolStarted, TurnError, TurnRequested
 from pallas_cst.values import size_of
 from pallas_cst.work import LARGE
-from pallas_executor.agent_runtime import Completed, Emitter, Failed, JournalUnusable, Outcome, Steps, Turn
+from pallas_turns.calls import Calls
+from pallas_turns.cancel import first_cancel
+from pallas_turns.claims import TurnRef
+from pallas_turns.events import Emitter
+from pallas_turns.keys import call_child
+from pallas_turns.model import Observer, Refusal, TurnEnd
+from pallas_turns.runtime import Completed, Failed, JournalUnusable, Outcome, Steps, Turn
 from pipelines.modules.catalogue import Catalogue
 from pipelines.modules.module import Module
 from pipelines.running.answers import Answer, Failure, answer_of, read, refused, written

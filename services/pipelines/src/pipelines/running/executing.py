@@ -12,12 +12,8 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read, read_all
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.cancel_turn import cancel_turn
-from pallas_calls.service import Calls
-from pallas_calls.worker_liveness import SILENCE, WorkerLiveness, last_claims
+from pallas_bus.connection import Bus
+from pallas_bus.reads import read, read_all
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import PIPELINES_TEAM, TURN_EVENT, TURN_LOG, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.errors import PallasError
@@ -28,6 +24,10 @@ from pallas_cst.faults import Lines
 from pallas_cst.types import Type
 from pallas_cst.values import Unfit, Value, size_of, to_json
 from pallas_cst.work import Memory
+from pallas_turns.calls import Calls
+from pallas_turns.cancel import cancel_turn
+from pallas_turns.claims import TurnRef
+from pallas_turns.liveness import SILENCE, WorkerLiveness, last_claims
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs import Program
 from pipelines.running.answers import MOST_BYTES, worked_on

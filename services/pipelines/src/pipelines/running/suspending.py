@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import count_by_subject
-from pallas_bus.transport.streams import bucket_subject, stream_name
-from pallas_bus.turnlog.lookup import find_in_log
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.reads import count_by_subject
+from pallas_bus.streams import bucket_subject, stream_name
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, SUSPENSIONS
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Principal
+from pallas_turns.claims import TurnRef, find_in_log
 from pipelines.storing.namespaces import owner_of
 
 MOST_SUSPENDED = 100

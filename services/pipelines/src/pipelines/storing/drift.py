@@ -7,7 +7,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
-from pallas_bus.transport.errors import poll_now
+from pallas_bus.errors import poll_now
 from pallas_contracts.bounds import LONGEST_TEXT
 from pallas_contracts.errors import Rejected
 from pallas_contracts.pipelines import PipelineImage, StoredPipeline, UsedModule

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
-from pallas_bus.transport.reads import count_by_subject
-from pallas_bus.transport.streams import bucket_subject, stream_name
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
+from pallas_bus.reads import count_by_subject
+from pallas_bus.streams import bucket_subject, stream_name
 from pallas_contracts.catalog import PIPELINE_DRAFTS, PIPELINE_IMAGES, PIPELINE_NAMES
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import Conflict, Rejected, Unavailable

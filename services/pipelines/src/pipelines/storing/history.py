@@ -13,11 +13,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read, read_newest
-from pallas_bus.turnlog.claims import stored_outcomes
-from pallas_bus.turnlog.lookup import find_waiting
-from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record, read, read_newest
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import (
     CONSTELLATION,
@@ -43,6 +40,7 @@ from pallas_contracts.turns import (
     TurnRequested,
     TurnStatus,
 )
+from pallas_turns.claims import TurnRef, find_waiting, stored_outcomes
 from pipelines.storing.namespaces import Caller, user_of
 from pipelines.storing.scopes import Scope
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import unquote
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import Table
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import Table
 from pallas_contracts.catalog import PIPELINE_NAMESPACES
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Namespace

@@ -10,16 +10,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pallas_bus.transport import kv
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import watch
+from pallas_bus import kv
+from pallas_bus.connection import Bus
+from pallas_bus.kv import watch
 from pallas_contracts.agents import LARGEST_DEFINITION
 from pallas_contracts.catalog import AGENTS, PIPELINE_NAMES, PIPELINE_NAMESPACES, PIPELINES_TEAM, PUBLISHED
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import MOST_VERSIONS, PipelineImage, PipelineVersion, Publication, StoredPipeline
 from pallas_contracts.turns import Principal
-from pallas_executor.publish_definitions import revision_of
+from pallas_turns.definitions import revision_of
 from pipelines.storing.entries import Change, Entries, Images, expired, image_owner
 from pipelines.storing.namespaces import SHARED, Caller, FullName, Namespaces, hash_of, not_found, read_name
 from pipelines.storing.publishing import by_tool, check_published, check_tool_name, published_definition

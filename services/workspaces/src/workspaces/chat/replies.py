@@ -22,7 +22,7 @@ from sqlalchemy import Row, Uuid, and_, bindparam, func, literal, or_, select, t
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_bus.transport.errors import is_cancelled
+from pallas_bus.errors import is_cancelled
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import Prepared, fetch, writing
 from workspaces.chat.concluding import Concluding

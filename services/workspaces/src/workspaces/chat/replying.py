@@ -14,7 +14,7 @@ from uuid import uuid4
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_bus.transport.errors import is_cancelled
+from pallas_bus.errors import is_cancelled
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Question, Reply, Target, TextDelta
 from pallas_postgres.engine import reading

@@ -8,9 +8,9 @@ from typing import Annotated, override
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, field_validator
 
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.history.turns import State
 from pallas_contracts.ids import Token
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.history.turns import State
 from workspaces.answers import Comparison, Replayed, TurnDay, TurnModels, TurnPage, TurnView
 from workspaces.http.event_stream import EventStream, event_of
 from workspaces.http.fields import Body

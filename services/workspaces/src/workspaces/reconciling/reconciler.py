@@ -17,9 +17,9 @@ from sqlalchemy import case, func, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.follow import follow
-from pallas_bus.transport.reads import Record
+from pallas_bus.connection import Bus
+from pallas_bus.follow import follow
+from pallas_bus.reads import Record
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable

@@ -3,12 +3,12 @@
 import logging
 from dataclasses import dataclass
 
-from pallas_bus.transport import kv
-from pallas_calls.replay_turn import find_stored_turn, plan_replay, repeated_tool, submit_replay
+from pallas_bus import kv
 from pallas_contracts.agents import ModelDependency
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
+from pallas_turns.replay import find_stored_turn, plan_replay, repeated_tool, submit_replay
 from workspaces.answers import Replayed, TurnAgent, TurnModels
 from workspaces.model import Who
 from workspaces.turns.broker import Broker

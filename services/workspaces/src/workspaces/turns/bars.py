@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
 
-from pallas_bus.history.timeline import Entry, Kind
+from pallas_turns.history.timeline import Entry, Kind
 from workspaces.answers import Bar
 
 MOST_BARS = 2_000

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from pallas_bus.transport.connection import Bus
+from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from pallas_bus.history.spending import NewCalls, windows, with_calls
-from pallas_bus.history.turn_list import complete
-from pallas_bus.history.turns import TurnHistory, fold
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, TURN_OUTCOME
+from pallas_turns.history.spending import NewCalls, windows, with_calls
+from pallas_turns.history.turn_list import complete
+from pallas_turns.history.turns import TurnHistory, fold
 
 DAY = timedelta(days=1)
 MOST_SECONDS = 3.0

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from pallas_bus.history.tail import watch_turns
-from pallas_bus.history.turn_list import TurnFilter, complete
-from pallas_bus.history.turns import TurnHistory, fold_into
-from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record
+from pallas_bus.connection import Bus
+from pallas_bus.reads import Record
 from pallas_contracts.errors import Unavailable
+from pallas_turns.history.tail import watch_turns
+from pallas_turns.history.turn_list import TurnFilter, complete
+from pallas_turns.history.turns import TurnHistory, fold_into
 from workspaces.answers import TurnLine
 from workspaces.live.hub import Backlog
 from workspaces.turns.broker import Broker

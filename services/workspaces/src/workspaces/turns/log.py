@@ -8,12 +8,12 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import aliased
 
-from pallas_bus.history.contents import content_of, with_content
-from pallas_bus.history.turn_list import TurnFilter
-from pallas_bus.history.turn_page import find_page
-from pallas_bus.history.turns import TurnHistory
-from pallas_calls.replay_turn import find_stored_turn
 from pallas_postgres.engine import reading
+from pallas_turns.history.contents import content_of, with_content
+from pallas_turns.history.turn_list import TurnFilter
+from pallas_turns.history.turn_page import find_page
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.replay import find_stored_turn
 from workspaces.answers import Comparison, DearTurn, FailingAgent, TurnDay, TurnLine, TurnPage, TurnView
 from workspaces.tables import ChatMessage, Conversation
 from workspaces.turns.broker import Broker

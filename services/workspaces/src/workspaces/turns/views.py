@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from pallas_bus.history.contents import Content, arguments_of, content_of
-from pallas_bus.history.timeline import Times, beginning, timeline, times_of
-from pallas_bus.history.turns import TurnHistory
-from pallas_calls.replay_turn import why_no_replay
 from pallas_contracts.turns import TURN_ERRORS, Fault, ModelCalled, turn_error
+from pallas_turns.history.contents import Content, arguments_of, content_of
+from pallas_turns.history.timeline import Times, beginning, timeline, times_of
+from pallas_turns.history.turns import TurnHistory
+from pallas_turns.replay import why_no_replay
 from workspaces.answers import TurnContent, TurnLine, TurnTimes, TurnView
 from workspaces.tables import ChatMessage
 from workspaces.turns.bars import bars_of

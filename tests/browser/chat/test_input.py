@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import FilePayload, Page, Route, expect
 from sqlalchemy import insert, text
 from tests.browser.chat.talking import reply, say
 from tests.browser.pages import Show, a_browser
@@ -179,8 +179,9 @@ async def test_images_of_a_draft_stay_with_it(show: Show) -> None:
 
 async def test_text_files_go_into_the_message(show: Show, harper: Agent) -> None:
     page = await show()
-    table = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"one,two\n1,2\n"}
-    await page.locator("input[type=file]").set_input_files(table)
+    await page.locator("input[type=file]").set_input_files(
+        FilePayload(name="a.csv", mimeType="text/csv", buffer=b"one,two\n1,2\n")
+    )
     await expect(page.get_by_role("list", name="Text files of this message")).to_contain_text("a.csv")
     await say(page, "Sum it")
     assert (await harper.next()).message == "Sum it\n\na.csv:\n```csv\none,two\n1,2\n```"

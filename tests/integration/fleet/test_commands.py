@@ -2,17 +2,25 @@
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from tests.integration.fleet.lab import Lab
+from tests.integration.fleet.lab import QUICK, Lab
 from tests.integration.pallas_command import Pallas
 from tests.integration.real_parts import a_gateway, until
 
-from pallas_demo.coder import Fault
+from pallas_demo.coder import CoderStandIn, Fault, StandInSettings
 
 FLEET = ("call", "fleet/fleet")
+
+
+@pytest.fixture
+async def lab(lab: Lab) -> AsyncGenerator[Lab]:
+    """A lab whose builds take long enough for a line of progress."""
+    async with CoderStandIn(StandInSettings(build_seconds=1.5, terminal=QUICK)) as coder:
+        yield replace(lab, coder=coder, replicas=[])
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ def pallas(stack: AuthStack, *words: str, status: int = 0) -> str:
     return printed([PALLAS, "pipelines", *words, "--data", stack.ready["data"]], status)
 
 
-def call(stack: AuthStack, tool: str) -> str:
+def call(stack: AuthStack, tool: str, *words: str) -> str:
     """What a tool of the agent answers, as JSON."""
-    return printed([PALLAS, "call", "--data", stack.ready["data"], "--json", "pipelines/constellation", tool])
+    command = [PALLAS, "call", "--data", stack.ready["data"], "--json", "pipelines/constellation", tool, *words]
+    return printed(command)
 
 
 def printed(command: list[str], status: int = 0) -> str:
@@ -53,7 +54,7 @@ async def test_the_tutorial_without_a_model(auth_stack: AuthStack) -> None:
     assert stored in call(auth_stack, "list_pipelines")
     assert "Uppercase" in pallas(auth_stack, "show", "headlines", "--mermaid")
     assert len(json.loads(call(auth_stack, "history"))["executions"]) >= 2
-    pallas(auth_stack, "diff", "headlines", program)
+    call(auth_stack, "diff", "--left", "headlines", "--right", f"@{program}")
 
 
 async def test_the_tutorial_over_the_mcp_endpoint_of_the_platform(auth_stack: AuthStack) -> None:

@@ -73,10 +73,12 @@ async def test_pages_of_messages_go_back_to_the_first(talk: Talk, harper: Agent)
 
 async def test_a_branch_has_what_came_before_and_goes_with_its_conversation(talk: Talk, harper: Agent) -> None:
     async with talk.following() as stream:
-        for number, (text, reply) in enumerate({"# One": "First.", "Two": "Second."}.items(), 1):
-            second = await talk.send(text)
-            await (await harper.next(number)).answer(reply)
-            await stream.until("message", id=second["reply_id"], status="answered")
+        first = await talk.send("# One")
+        await (await harper.next()).answer("First.")
+        await stream.until("message", id=first["reply_id"], status="answered")
+        second = await talk.send("Two")
+        await (await harper.next(2)).answer("Second.")
+        await stream.until("message", id=second["reply_id"], status="answered")
     made = await talk.post(second["message_id"], "branch", agent_server_id="pallas-harper", text="Three", id=NOBODY)
     assert (made.status_code, made.json()["conversation_id"]) == (202, NOBODY)
     branch = Talk(talk.http, NOBODY)

@@ -142,8 +142,8 @@ def messages_router(parts: Parts) -> APIRouter:
     async def branch(message_id: UUID, body: Branch) -> Sent:
         """Ask something else from a message on, or for another reply, in a branch: a conversation that begins the same.
 
-        To ask the same again has to be `confirmed` if that may do something twice: else 409, `needs_confirmation`. While
-        it is still being answered, that is 409, `answering`.
+        To ask the same again has to be `confirmed` if that may do something twice: else 409, `needs_confirmation`; or
+        `answering`, while it is being answered.
         """
         if body.text is None and not body.confirmed:
             await chat.deciding.check_repetition(str(message_id))

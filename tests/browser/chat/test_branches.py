@@ -36,6 +36,7 @@ async def test_a_message_is_edited_and_answered_anew_and_all_versions_are_kept(s
     await expect(bubbles).to_have_text(["What is **one**?", "And two?"])
     await expect(versions).to_contain_text("1 / 2")
     await page.get_by_role("button", name="Another answer").first.click()
+    await page.get_by_role("button", name="Ask anyway").click()
     again = await harper.next(4)
     assert (again.message, again.arguments.get("history")) == ("What is **one**?", None)
     await again.answer("Once more.")

@@ -22,6 +22,7 @@ from pallas_contracts.catalog import GATEWAY
 from pallas_turns.claims import TurnRef
 from pallas_turns.expiry import erase_content
 from workspaces.tables import ChatMessage, Conversation, Workspace
+from workspaces.turns import day
 from workspaces.turns.again import Again
 from workspaces.turns.broker import Broker
 
@@ -396,3 +397,19 @@ async def test_the_live_list_ends_when_the_service_drains(lab: Lab, bus: Connect
         async with Stage(gateway, "", "", Path(), stack, http).events() as events:
             stopping.set()
             assert await events.next() == ("bye", {})
+
+
+async def test_the_worst_of_a_day_are_read_once_for_all_who_ask(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.worker()
+    slow, failed = await stage.turn(message="/sleep 0.3\n/say late"), await stage.turn("broken", message="hello")
+    one, other = await asyncio.gather(stage.get("/day"), stage.get("/day"))
+    assert one == other
+    assert slow.turn_id in [turn["id"] for turn in one["slowest"]]
+    assert (stage.team, "broken", failed.turn_id) in [
+        (each["team"], each["agent"], each["latest"]) for each in one["failing"]
+    ]
+    assert one["shortened"] is False
+    await stage.turn(message="/say more")
+    assert await stage.get("/day") == one
+    monkeypatch.setattr(day, "MOST_SECONDS", 0.0)
+    assert (await day.read_day(stage.bus)).shortened is True

@@ -72,14 +72,19 @@ async def test_pages_of_messages_go_back_to_the_first(talk: Talk, harper: Agent)
 
 
 async def test_a_branch_has_what_came_before_and_goes_with_its_conversation(talk: Talk, harper: Agent) -> None:
-    await talk.send("# One")
-    await (await harper.next()).answer("First.")
-    second = await talk.send("Two")
-    await (await harper.next(2)).answer("Second.")
+    async with talk.following() as stream:
+        first = await talk.send("# One")
+        await (await harper.next()).answer("First.")
+        await stream.until("message", id=first["reply_id"], status="answered")
+        second = await talk.send("Two")
+        await (await harper.next(2)).answer("Second.")
+        await stream.until("message", id=second["reply_id"], status="answered")
     made = await talk.post(second["message_id"], "branch", agent_server_id="pallas-harper", text="Three", id=NOBODY)
     assert (made.status_code, made.json()["conversation_id"]) == (202, NOBODY)
-    await (await harper.next(3)).answer("Third, and zebras.")
     branch = Talk(talk.http, NOBODY)
+    async with branch.following() as stream:
+        await (await harper.next(3)).answer("Third, and zebras.")
+        await stream.until("message", id=made.json()["reply_id"], status="answered")
     page = await branch.page()
     assert [one["content"] for one in page["messages"][:3]] == ["# One", "First.", "Three"]
     assert [(one["id"], one["branch_seq"]) for one in page["branches"]] == [
@@ -90,7 +95,19 @@ async def test_a_branch_has_what_came_before_and_goes_with_its_conversation(talk
     assert [(one["id"], one["title"]) for one in listed] == [(branch.conversation, "One")]
     found = (await talk.http.get(f"{API}/search", params={"words": "ZEBRA"})).json()["conversations"]
     assert [(one["id"], one["excerpt"]) for one in found] == [(branch.conversation, "Third, and zebras.")]
+    await talk.http.patch(f"{API}/conversations/{branch.conversation}", json={"title": "Both"})
+    assert (await talk.page())["conversation"]["title"] == "Both"
     unknown = await talk.post(talk.conversation, "branch", agent_server_id="pallas-harper")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_message")
     assert (await talk.http.delete(f"{API}/conversations/{branch.conversation}")).status_code == 204
     assert (await talk.http.get(f"{API}/conversations/{talk.conversation}")).status_code == 404
+
+
+async def test_what_happens_to_a_conversation_happens_to_no_other_one(lab: Lab, talk: Talk) -> None:
+    other = await begin(lab.browser, title="Other")
+    renamed = await lab.browser.patch(f"{API}/conversations/{talk.conversation}", json={"title": "Mine"})
+    assert renamed.json()["title"] == "Mine"
+    assert (await other.page())["conversation"]["title"] == "Other"
+    assert (await lab.browser.delete(f"{API}/conversations/{talk.conversation}")).status_code == 204
+    listed = (await lab.browser.get(f"{API}/workspaces/ws/conversations")).json()["conversations"]
+    assert [(one["id"], one["title"]) for one in listed] == [(other.conversation, "Other")]

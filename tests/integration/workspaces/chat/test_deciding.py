@@ -1,6 +1,7 @@
 """What the person decides about replies: cancel, retry, answer a question."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.integration.workspaces.chat.talk import Talk, attach
@@ -133,6 +134,31 @@ async def test_a_retry_whose_agent_may_have_had_an_effect_is_asked_for_first(
         assert (await talk.post(sent["reply_id"], "retry", confirmed=asks)).status_code == 202
         await (await harper.next(2)).answer("done")
         await stream.until("message", id=sent["reply_id"], status="answered")
+
+
+async def test_the_same_is_asked_again_only_by_confirmation_and_not_while_it_is_answered(
+    talk: Talk, harper: Agent
+) -> None:
+    """Without a broker nobody knows what the agent has done."""
+
+    async def asked_again(sent: dict[str, Any], **body: Any) -> set[tuple[int, str]]:
+        ids = sent["message_id"], sent["reply_id"]
+        answers = [await talk.post(one, "branch", agent_server_id="pallas-harper", **body) for one in ids]
+        return {(answer.status_code, answer.json().get("code", "")) for answer in answers}
+
+    async with talk.begun(harper) as (stream, sent, work):
+        assert await asked_again(sent) == {(409, "answering")}
+        await work.answer("done")
+        await stream.until("message", id=sent["reply_id"], status="answered")
+        assert await asked_again(sent) == {(409, "needs_confirmation")}
+        assert await asked_again(sent, text=" ") == {(422, "invalid")}
+        lost = await talk.send()
+        await (await harper.next(2)).fail("Gone.", "connection_lost")
+        await stream.until("message", id=lost["reply_id"], status="failed")
+        assert await asked_again(lost) == {(409, "needs_confirmation")}
+        assert len(harper.executed) == 2
+        assert await asked_again(sent, confirmed=True) == {(202, "")}
+        await harper.next(4)
 
 
 async def test_another_agent_may_try_again(lab: Lab, talk: Talk, harper: Agent) -> None:

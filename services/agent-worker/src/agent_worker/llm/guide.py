@@ -13,7 +13,9 @@ from pydantic_ai.tools import ToolDefinition
 
 from pallas_contracts.agents import JsonObject
 
-_NUMBER = r"-?\d+(?:\.\d+)?"
+_LONGEST_READ = 2_000
+"""A request begins within so many characters: the time to look for it grows with their square."""
+_NUMBER = r"(?<![\d.])-?\d{1,15}(?:\.\d{1,15})?"
 _LONGEST_TASK = 60.0
 
 
@@ -41,7 +43,7 @@ _REQUESTS = (
     ),
     _Request(
         "long_task",
-        re.compile(rf"\btask\b.*?({_NUMBER}|\d+)\s*s", re.IGNORECASE),
+        re.compile(rf"\btask\b.*?({_NUMBER})\s*s", re.IGNORECASE),
         _task,
         "Run a task that takes 5 seconds",
     ),
@@ -83,13 +85,18 @@ class Guided:
 def guide(message: str, tools: Sequence[ToolDefinition]) -> Guided:
     """What to do with a message in plain words, for an agent that has these tools."""
     agents, others = sub_agents(tools), _by_bare_name(tools)
-    if (asked := _ASK.search(message)) is not None and (agent := asked[1].lower()) in agents:
+    if (asked := _find(_ASK, message)) is not None and (agent := asked[1].lower()) in agents:
         return Guided(f"I ask `{agent}`.", agents[agent].name, {"message": asked[2].strip()})
     for request in _REQUESTS:
-        found = request.words.search(message)
+        found = _find(request.words, message)
         if found is not None and (tool := others.get(request.tool)) is not None:
             return Guided(f"I use the tool `{_shown(tool)}`.", tool.name, request.arguments(found))
     return Guided(_overview(agents, others))
+
+
+def _find(words: re.Pattern[str], message: str) -> re.Match[str] | None:
+    begin = words.search(message, 0, _LONGEST_READ)
+    return words.match(message, begin.start()) if begin is not None else None
 
 
 def sub_agents(tools: Sequence[ToolDefinition]) -> dict[str, ToolDefinition]:
@@ -105,11 +112,15 @@ def readable(result: str) -> str:
     except ValueError:
         return result
     passages = cast("Mapping[str, Any]", found).get("results") if isinstance(found, dict) else None
-    if not isinstance(passages, list):
+    if not isinstance(passages, list) or not all(_is_passage(one) for one in cast("list[Any]", passages)):
         return result
-    listed = [one for one in cast("list[Mapping[str, Any]]", passages) if {"text", "title"} <= set(one)]
+    listed = cast("list[Mapping[str, Any]]", passages)
     quotes = (f"**{one['title']}**\n\n> {' '.join(str(one['text']).split())}" for one in listed)
     return "\n\n".join(quotes) or "The library has nothing about that."
+
+
+def _is_passage(one: Any) -> bool:
+    return isinstance(one, dict) and {"text", "title"} <= cast("Mapping[str, Any]", one).keys()
 
 
 def _by_bare_name(tools: Sequence[ToolDefinition]) -> dict[str, ToolDefinition]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import delete, exists, or_, select, true, tuple_, update
+from sqlalchemy import ColumnElement, delete, exists, or_, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import aliased
@@ -103,13 +103,11 @@ class Conversations:
         return conversation_view(conversation, answering=answering)
 
     async def rename(self, conversation_id: str, title: str) -> ConversationView:
-        """Give a conversation another title."""
+        """Give a conversation and its branches another title."""
         async with writing(self.engine) as session:
             conversation = await lock_conversation(session, conversation_id)
-            conversation.title = title
-            await session.flush()
-            branches = update(Conversation).where(Conversation.root_id == conversation.root_id)
-            await session.execute(branches.values(title=title))
+            await session.execute(update(Conversation).where(_with_branches(conversation)).values(title=title))
+            await session.refresh(conversation)
             answering = await is_answering(session, conversation_id)
             await Hub.tell_all_in(session, (conversation_told(conversation, answering=answering),))
         return conversation_view(conversation, answering=answering)
@@ -118,8 +116,8 @@ class Conversations:
         """Delete a conversation with its messages and branches. Replies that agents are called for are cancelled."""
         async with writing(self.engine) as session:
             conversation = await lock_conversation(session, conversation_id)
-            its = or_(Conversation.id == conversation_id, Conversation.root_id == conversation.root_id)
-            deleted = (await session.scalars(delete(Conversation).where(its).returning(Conversation.id))).all()
+            its = delete(Conversation).where(_with_branches(conversation)).returning(Conversation.id)
+            deleted = (await session.scalars(its)).all()
             gone = (Live(ALL, "conversation_deleted", {"id": one}) for one in deleted)
             await Hub.tell_all_in(session, (*gone, Live(WORK, "replies")))
 
@@ -158,6 +156,11 @@ def title_of(text: str) -> str:
     cut = line[:LONGEST_MADE_TITLE]
     whole_words = cut.rpartition(" ")[0]
     return f"{whole_words if len(whole_words) > LONGEST_MADE_TITLE // 2 else cut}…"
+
+
+def _with_branches(conversation: Conversation) -> ColumnElement[bool]:
+    root = conversation.root_id or conversation.id
+    return or_(Conversation.id == root, Conversation.root_id == root)
 
 
 def _excerpt(content: str | None, words: str) -> str | None:

@@ -119,8 +119,12 @@ class Deciding:
                 twice and the person has not `confirmed` that (`needs_confirmation`).
             Denied, Rejected, Unavailable: as for a message.
         """
-        if not confirmed and await self._may_repeat(reply_id, wanted):
-            raise Conflict(_MAYBE_DONE, code="needs_confirmation")
+        if not confirmed:
+            async with reading(self.engine) as session:
+                failed = await session.get(ChatMessage, reply_id)
+            if failed is not None and failed.status in ("failed", "cancelled"):  # else it is refused
+                joins = failed.error_code in _NO_ANSWER and wanted in (None, _agent_of(failed))
+                await self._check(failed, joins=joins)
         try:
             async with writing(self.engine) as session:
                 message_id, claim = await self._begin_again(session, reply_id, wanted)
@@ -129,30 +133,38 @@ class Deciding:
         self.replies.start(claim)
         return sent_as(claim.conversation_id, message_id, reply_id)
 
-    async def check_repetition(self, reply_id: str) -> None:
-        """Check that a reply may be asked for anew without an effect that happens twice.
+    async def check_repetition(self, message_id: str) -> None:
+        """Check that a message, or that which a reply answers, may be asked anew without an effect that happens twice.
 
         Raises:
-            Conflict: it may have one (`needs_confirmation`).
+            Conflict: it may have one (`needs_confirmation`), or is still being answered (`answering`).
         """
         async with reading(self.engine) as session:
-            reply = await session.get(ChatMessage, reply_id)
-        again = reply is not None and reply.turn_id is not None and await self.repeats(reply.turn_id)
-        if again or await self._may_repeat(reply_id, None):
-            raise Conflict(_MAYBE_DONE, code="needs_confirmation")
+            reply = await session.get(ChatMessage, message_id)
+            if reply is not None and reply.role == "user":
+                its = ChatMessage.conversation_id == reply.conversation_id, ChatMessage.seq == reply.seq + 1
+                reply = await session.scalar(select(ChatMessage).where(*its))
+        if reply is None:
+            return  # which is refused
+        if reply.status in RUNNING:
+            raise answering()
+        await self._check(reply, joins=False)
 
-    async def _may_repeat(self, reply_id: str, wanted: Wanted | None) -> bool:
-        """Whether a retry may have an effect once more, as the log says, or else the way in which the reply failed."""
-        async with reading(self.engine) as session:
-            reply = await session.get(ChatMessage, reply_id)
-        if reply is None or reply.status not in ("failed", "cancelled"):
-            return False  # which is refused
-        joins = reply.error_code in _NO_ANSWER and wanted in (None, _agent_of(reply))
-        if not joins and reply.turn_id is not None and (known := await self.repeats(reply.turn_id)) is not None:
-            return known
-        lost = reply.error_code in (INTERRUPTED, "connection_lost", "unavailable")
-        code = "cancelled" if reply.status == "cancelled" else "agent_unreachable" if lost else reply.error_code
-        return effect_unknown(code, retryable=joins)
+    async def _check(self, reply: ChatMessage, *, joins: bool) -> None:
+        """Ask the log whether a repetition may have an effect once more, or else how the reply ended.
+
+        `joins`: it would be made under the same key, so that it joins what the agent does already.
+
+        Raises:
+            Conflict: it may, or nobody knows (`needs_confirmation`).
+        """
+        again = await self.repeats(reply.turn_id) if reply.turn_id is not None and not joins else None
+        if again is None:
+            lost = reply.error_code in (INTERRUPTED, "connection_lost", "unavailable")
+            code = "cancelled" if reply.status == "cancelled" else "agent_unreachable" if lost else reply.error_code
+            again = reply.status == "answered" or effect_unknown(code, retryable=joins)
+        if again:
+            raise Conflict(_MAYBE_DONE, code="needs_confirmation")
 
     async def _begin_again(self, session: AsyncSession, reply_id: str, wanted: Wanted | None) -> tuple[str, Claim]:
         conversation, reply = await lock_reply(session, reply_id)

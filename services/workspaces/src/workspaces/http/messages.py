@@ -89,9 +89,17 @@ class Branch(Body):
 
     agent_server_id: Id
     agent_instance_id: Id | None = None
-    text: Annotated[Text, Field(min_length=1)] | None = None
+    text: Text | None = None
     id: UUID | None = None
     confirmed: bool = False
+
+    @field_validator("text")
+    @classmethod
+    def says_something(cls, text: str | None) -> str | None:
+        """A text is not blank."""
+        if text is not None and not text.strip():
+            raise ValueError("must not be empty")
+        return text
 
 
 class Answer(Body):
@@ -134,7 +142,8 @@ def messages_router(parts: Parts) -> APIRouter:
     async def branch(message_id: UUID, body: Branch) -> Sent:
         """Ask something else from a message on, or for another reply, in a branch: a conversation that begins the same.
 
-        To ask the same again has to be `confirmed` if the agent has done something: else 409, `needs_confirmation`.
+        To ask the same again has to be `confirmed` if that may do something twice: else 409, `needs_confirmation`; or
+        `answering`, while it is being answered.
         """
         if body.text is None and not body.confirmed:
             await chat.deciding.check_repetition(str(message_id))

@@ -12,14 +12,16 @@ from pydantic import ValidationError
 from pallas_bus.connection import Bus
 from pallas_bus.reads import Record
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, TURN_OUTCOME
-from pallas_turns.history.spending import NewCalls, windows, with_calls
+from pallas_turns.history.spending import NewCalls, has_calls, windows, with_calls
 from pallas_turns.history.turn_list import complete
 from pallas_turns.history.turns import TurnHistory, fold
 
 DAY = timedelta(days=1)
 MOST_SECONDS = 3.0
+KEPT_SECONDS = 30.0
 MOST = 10
 _POSITIONS = 10_000
+"""Positions of the log whose messages are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,28 @@ class Day:
         return list({turn.turn_id: turn for turn in (*self.slowest, *(turn for turn, *_ in self.dearest))}.values())
 
 
+class Days:
+    """Reads the day, one caller at a time. What was found is the answer for half a minute."""
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self._found: Day | None = None
+        self._until = 0.0
+
+    async def read(self, bus: Bus) -> Day:
+        """The worst turns that ended in the last day.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        clock = asyncio.get_running_loop().time
+        async with self._one:
+            if self._found is None or clock() > self._until:
+                self._found = await read_day(bus)
+                self._until = clock() + KEPT_SECONDS
+            return self._found
+
+
 async def read_day(bus: Bus) -> Day:
     """The worst turns that ended in the last day.
 
@@ -47,17 +71,19 @@ async def read_day(bus: Bus) -> Day:
         Unavailable: the broker does not answer.
     """
     since = datetime.now(UTC) - DAY
-    until = asyncio.get_running_loop().time() + MOST_SECONDS
     turns, spent, calls = dict[str, TurnHistory](), defaultdict[str, Counter[str]](Counter), NewCalls()
-    reached, shortened = since, False
+    reached, shortened = datetime.now(UTC), False
     subjects = TURN_OUTCOME.template.filter(), TURN_EVENT.template.filter()
-    async with aclosing(windows(bus, TURN_LOG, *subjects, size=_POSITIONS, since=since)) as log:
-        async for window in log:
-            outcomes = [record for record in window.records if not _spends(record, calls, spent)]
-            turns |= fold(outcomes)
-            if asyncio.get_running_loop().time() > until and window.records:
-                reached, shortened = min(record.time for record in window.records), True
-                break
+    log = windows(bus, TURN_LOG, *subjects, size=_POSITIONS, largest=_POSITIONS, since=since, keep=_counts)
+    try:
+        async with aclosing(log), asyncio.timeout(MOST_SECONDS):
+            async for window in log:
+                turns |= fold(record for record in window.records if not _spends(record, calls, spent))
+                reached = min((record.time for record in window.records), default=reached)
+    except TimeoutError:
+        shortened = True
+    else:
+        reached = since
     ended = {name: turn for name, turn in turns.items() if turn.outcome is not None}
     slowest = heapq.nlargest(MOST, ended.values(), key=_seconds)
     by_price = ((nanos, name, currency) for name, sums in spent.items() for currency, nanos in sums.items())
@@ -82,9 +108,17 @@ async def read_day(bus: Bus) -> Day:
     return day
 
 
+def _counts(record: Record) -> bool:
+    return _is_outcome(record) or has_calls(record)
+
+
+def _is_outcome(record: Record) -> bool:
+    return ".outcome." in record.subject
+
+
 def _spends(record: Record, calls: NewCalls, spent: dict[str, Counter[str]]) -> bool:
     """Count what calls of models have spent. False: the message is an outcome."""
-    if ".outcome." in record.subject:
+    if _is_outcome(record):
         return False
     try:
         message = with_calls(record)

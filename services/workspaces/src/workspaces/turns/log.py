@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -17,7 +17,7 @@ from pallas_turns.replay import find_stored_turn
 from workspaces.answers import Comparison, DearTurn, FailingAgent, TurnDay, TurnLine, TurnPage, TurnView
 from workspaces.tables import ChatMessage, Conversation
 from workspaces.turns.broker import Broker
-from workspaces.turns.day import read_day
+from workspaces.turns.day import Days
 from workspaces.turns.views import error_of, line_of, view_of, with_messages
 
 MOST_CONTENT = 32 * 1024 * 1024
@@ -38,6 +38,7 @@ class TurnLog:
 
     broker: Broker
     engine: AsyncEngine
+    days: Days = field(default_factory=Days)
 
     async def page(self, wanted: TurnFilter, *, limit: int) -> TurnPage:
         """The latest turns that match."""
@@ -46,7 +47,7 @@ class TurnLog:
 
     async def day(self) -> TurnDay:
         """The slowest, dearest and failing turns of a day."""
-        day = await read_day(self.broker.need())
+        day = await self.days.read(self.broker.need())
         found = {turn.id: turn for turn in await self._lines(day.shown)}
         return TurnDay(
             since=day.since,

@@ -3,7 +3,7 @@
 Calls of every attempt count, also of lost ones. A call that a worker has sent twice counts once.
 """
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,7 +52,12 @@ def with_calls(record: Record) -> TurnEvents | None:
     Raises:
         ValidationError: it cannot be read.
     """
-    return TurnEvents.model_validate_json(record.data) if _CALLED in record.data else None
+    return TurnEvents.model_validate_json(record.data) if has_calls(record) else None
+
+
+def has_calls(record: Record) -> bool:
+    """Whether a message of `turn.event` may have calls of models."""
+    return _CALLED in record.data
 
 
 def spending_of(team: str, call: ModelCalled) -> Spending:
@@ -124,12 +129,14 @@ async def windows(
     size: int,
     since: datetime | None = None,
     until: datetime | None = None,
-    needle: bytes = b"",
+    keep: Callable[[Record], bool] = lambda _: True,
+    largest: int = LARGEST,
 ) -> AsyncGenerator[Window]:
     """Yield the messages on `subjects` that were stored from `since` to before `until`, the latest window first.
 
-    The first window has `size` positions, and each further one twice as many. In a window, the messages are in the
-    order of the subjects, and those of each in the order of the log. Messages without the bytes `needle` are left out.
+    The first window has `size` positions, and each further one twice as many, at most `largest`. In a window, the
+    messages are in the order of the subjects, and those of each in the order of the log. Only those that `keep` says
+    are held.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -143,9 +150,11 @@ async def windows(
         end = await position_at(bus, stream, until, otherwise=end)
     while begin < end:
         start = max(begin, end - size)
-        records = [record for subject in subjects async for record in _window(bus, stream, subject, start, end)]
-        yield Window(start, [record for record in records if needle in record.data])
-        end, size = start, min(size * 2, LARGEST)
+        found = [
+            record for subject in subjects async for record in _window(bus, stream, subject, start, end) if keep(record)
+        ]
+        yield Window(start, found)
+        end, size = start, min(size * 2, largest)
 
 
 async def time_at(bus: Bus, stream: Stream, position: int) -> datetime | None:

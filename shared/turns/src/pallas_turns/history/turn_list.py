@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import batched
 
 from pallas_bus.connection import Bus
-from pallas_bus.reads import read, read_last
+from pallas_bus.reads import Record, read, read_last
 from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Contract
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
@@ -93,13 +93,12 @@ class TurnFilter:
         by_end = (self.state, self.code, self.least_seconds) != (None, None, None)
         return (TURN_OUTCOME,) if by_end else (TURN_CLAIM, TURN_OUTCOME)
 
-    @property
-    def needle(self) -> bytes:
-        """Bytes that a scanned message of a wanted turn contains, so that most messages need not be parsed."""
-        if hashed := self.conversation or self.task:
-            return hashed.encode()
+    def may_match(self, record: Record) -> bool:
+        """Whether a scanned message may be of a wanted turn, by its bytes, so that most messages need not be parsed."""
+        hashed = self.conversation or self.task
         word = self.caller.rpartition(":")[2] if self.caller is not None else self.code or self.state or ""
-        return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
+        plain = word.isascii() and word.isprintable() and not set(word) & {'"', "\\"}
+        return (hashed or (word if plain else "")).encode() in record.data
 
 
 def place_of(turn: TurnHistory) -> tuple[datetime, str]:
@@ -128,8 +127,16 @@ async def _logged(
     """Wanted turns in the log, the latest; with those that are queued there are at least `limit`."""
     found: dict[str, TurnHistory] = {}
     subjects = (contract.template.filter(**wanted.ids) for contract in wanted.scanned)
-    span = {"since": wanted.since, "until": wanted.until}
-    async with aclosing(windows(bus, TURN_LOG, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)) as log:
+    reading = windows(
+        bus,
+        TURN_LOG,
+        *subjects,
+        size=_FIRST_WINDOW,
+        keep=wanted.may_match,
+        since=wanted.since,
+        until=wanted.until,
+    )
+    async with aclosing(reading) as log:
         async for window in log:
             turns = {name: turn for name, turn in fold(window.records).items() if name not in {**queued, **found}}
             await complete(bus, turns)

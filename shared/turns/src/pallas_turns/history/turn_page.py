@@ -97,7 +97,7 @@ async def _over(
         size=most * _POSITIONS,
         since=wanted.since,
         until=wanted.until,
-        needle=wanted.needle,
+        keep=wanted.may_match,
     )
     async with aclosing(reading) as log:
         async for window in log:

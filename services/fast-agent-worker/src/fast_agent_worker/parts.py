@@ -1,4 +1,4 @@
-"""Which agents of a folder have which process.
+"""The agents of each process of a folder.
 
 A program, which is a file, has one of its own, as where fast-agent itself runs it: modules, the working directory,
 variables and whatever else belongs to a process are the program's. Cards share one, as fast-agent's command has them,
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_teams import AgentConfig, HttpServer, TeamFolder
-from pallas_teams.fast_agent.declared import declared
+from pallas_teams.fast_agent.declared import Declared
 from pallas_teams.fast_agent.kinds import FAST_AGENT, agent_at
 
 
@@ -56,8 +56,9 @@ def parts_of(folder: TeamFolder, settings: FastAgentSettings, environ: Mapping[s
     agents = [agent for agent in folder.agents.values() if agent.kind == FAST_AGENT]
     group = {agent.name: str(agent.module) if isinstance(agent.module, Path) else "" for agent in agents}
     if settings.own_agents == "same-turn":
+        sources = Declared(folder.folder, environ)
         for agent in agents:
-            found = declared(folder.folder, agent, environ)
+            found = sources.agent(agent)
             for other in _called(folder, found.servers if found else (), settings.gateway_urls):
                 _join(group, agent.name, other)
     parts = [Part(tuple(name for name, it in group.items() if it == each)) for each in dict.fromkeys(group.values())]

@@ -1,7 +1,9 @@
 """A stream or bucket that the broker has lost is made again by its owner, with what processes know of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.builders import a_bucket
@@ -9,12 +11,16 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.waiting import eventually, soon
 
+from pallas_bus import kv as kv_module
 from pallas_bus import leaders as leaders_module
+from pallas_bus import streams as streams_module
 from pallas_bus.connection import Bus
-from pallas_bus.kv import get, put, watch
+from pallas_bus.kv import delete, get, put, watch
 from pallas_bus.leaders import watch_leaders
+from pallas_bus.reads import Record, read
 from pallas_bus.streams import declare, stream_name, stream_names
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, WORKERS
+from pallas_contracts.errors import Conflict
 from pallas_contracts.health import HealthAsked
 
 
@@ -75,6 +81,74 @@ async def test_a_process_that_has_not_noticed_takes_what_is_stored_later(bus: Co
         await put(owner, bucket, asked("after"), key="b")
         await eventually(lambda: read.get("b") == asked("after"))
         assert read.get("a") == asked("before")
+
+
+async def test_a_new_replica_leaves_a_lost_bucket_to_one_that_runs_and_has_its_entries(bus: Connecting) -> None:
+    owner, other = await bus("tester"), await bus("tester")
+    bucket, beside = a_bucket(HealthAsked), a_bucket(HealthAsked)
+    await declare(owner, bucket, beside)
+    await put(owner, bucket, asked("before"), key="a")
+    async with watch(owner, bucket) as owned, watch_leaders(owner):
+        await soon(owned.synced.wait())
+        await lose(owner, stream_name(bucket))
+        await declare(other, bucket, beside)
+        async with watch(other, bucket) as read:
+            await eventually(lambda: read.get("a") == asked("before"))
+        with pytest.raises(Conflict):
+            await put(other, bucket, asked("stranger"), key="a", after=0)
+
+
+async def test_a_bucket_that_nobody_makes_again_is_made_by_a_new_replica(
+    bus: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams_module, "OTHERS_MAKE_WITHIN", 0.3)
+    owner, bucket, beside = await bus("tester"), a_bucket(HealthAsked), a_bucket(HealthAsked)
+    await declare(owner, beside)
+    await declare(owner, bucket, beside)
+    assert await stream_names(owner) >= {stream_name(bucket), stream_name(beside)}
+
+
+@pytest.mark.parametrize("again", [(), ("b",)])
+async def test_a_copy_that_saw_nothing_of_the_loss_writes_its_entries_again_when_it_reads(
+    bus: Connecting, again: tuple[str, ...]
+) -> None:
+    owner, other, bucket = await bus("tester"), await bus("tester"), a_bucket(HealthAsked)
+    await declare(owner, bucket)
+    for key in ("a", "b", "gone"):
+        await put(owner, bucket, asked("before"), key=key)
+    await delete(owner, bucket, key="gone")
+    async with watch(owner, bucket) as owned:
+        await soon(owned.synced.wait())
+        await lose(owner, stream_name(bucket))
+        await declare(other, bucket)
+        for key in again:
+            await put(other, bucket, asked("after"), key=key)
+        await owned.refresh()
+        assert dict(owned.items()) == {"a": asked("before"), "b": asked("after" if again else "before")}
+        assert await get(other, bucket, key="a") == asked("before")
+
+
+async def test_an_own_change_by_a_slow_clock_is_not_taken_for_a_bucket_that_was_made_again(
+    bus: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, bucket, reads = await bus("tester"), a_bucket(HealthAsked), list[int]()
+
+    def counted(*args: Any, after: int = 0, **kwargs: Any) -> AsyncGenerator[Record]:
+        reads.append(after)
+        return read(*args, after=after, **kwargs)
+
+    await declare(owner, bucket)
+    await put(owner, bucket, asked("before"), key="a")
+    async with watch(owner, bucket) as owned:
+        await soon(owned.synced.wait())
+        monkeypatch.setattr(kv_module, "utc_now", lambda: datetime(2020, 1, 1, tzinfo=UTC))
+        owned.changed("a", asked("after"), 2)
+        for key in ("a", "b"):
+            await put(owner, bucket, asked("after"), key=key)
+        await eventually(lambda: "b" in owned)
+        monkeypatch.setattr(kv_module, "read", counted)
+        await owned.poll()
+    assert reads == [1]
 
 
 async def test_what_a_broker_with_another_key_cannot_read_is_not_overwritten(bus: Connecting) -> None:

@@ -107,10 +107,11 @@ class Table[M: Message]:
     async def refresh(self, keys: str | None = None) -> None:
         """Read a snapshot of the keys, or of these (wildcards allowed), and remove the entries that it does not have.
 
-        It removes none if the bucket was lost: nobody has removed them.
+        It removes none if the bucket was lost: nobody has removed them. A bucket was lost if it ends before an entry
+        that is known, since a removal leaves a mark. Where entries expire, one that was seen missing was lost.
 
         Raises:
-            Unavailable: the bucket cannot be read.
+            Unavailable: the bucket cannot be read or written.
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
@@ -118,13 +119,19 @@ class Table[M: Message]:
         try:
             records = [record async for record in read(self.bus, stream, wanted, timeout=self.bus.timeout)]
         except Unavailable as error:
-            self._lost = self._lost or error.code == "no_stream"
+            self._lost = self._lost or (error.code == "no_stream" and self.bucket.ttl is not None)
             raise
+        newest = max((entry.seq for entry in self._entries.values() if entry.seen < started), default=0)
+        ends_before = not self._read or (records[-1].seq if records else 0) < newest
+        if newest and ends_before and keys is None and self.bucket.ttl is None:
+            await self.made_again()
+            self.synced.set()
+            return
         present = {self._key(record) for record in records}
         for key, entry in () if self._lost else list(self._entries.items()):
             if key not in present and entry.seen < started:
                 self._remove(key, entry.seq, entry.at)
-        self._lost = False
+        self._lost, self._read = False, 0
         for record in records:
             self._take(record)
         self.synced.set()
@@ -132,9 +139,16 @@ class Table[M: Message]:
     async def poll(self) -> None:
         """Read what has changed since the bucket was last read, removals included.
 
+        If it was made again, write first what only this process has.
+
         Raises:
-            Unavailable: the bucket cannot be read.
+            Unavailable: the bucket cannot be read or written.
         """
+        if not self._read and self.bus.service == self.bucket.owner and self.bus.service in self.bucket.writers:
+            for key, entry in list(self._entries.items()):
+                with suppress(Conflict):  # there is an entry already
+                    payload = entry.value.model_dump_json().encode()
+                    await self.bus.put(bucket_subject(self.bucket, key), payload, _over(0))
         stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, self.filter)
         async for record in read(self.bus, stream, everything, after=self._read):
             self._take(record)
@@ -146,11 +160,6 @@ class Table[M: Message]:
             Unavailable: the bucket cannot be read or written.
         """
         self._read = 0
-        if self.bus.service == self.bucket.owner and self.bus.service in self.bucket.writers:
-            for key, entry in list(self._entries.items()):
-                with suppress(Conflict):  # there is an entry already
-                    payload = entry.value.model_dump_json().encode()
-                    await self.bus.put(bucket_subject(self.bucket, key), payload, _over(0))
         await self.poll()
 
     def _take(self, record: Record) -> None:
@@ -183,14 +192,18 @@ class Table[M: Message]:
         headers = message.headers or {}
         key = message.subject[len(live_subject(f"kv.{self.bucket.name}.")) :]
         stored_at = datetime.fromisoformat(headers["Nats-Time-Stamp"])
+        before = self._read
         self._apply(key, message.data, headers.get("KV-Operation"), int(headers["Nats-Sequence"]), stored_at)
+        if before and not self._read:
+            self.bus.spawn(poll_now(self.poll))
 
     def _apply(self, key: str, data: bytes, operation: str | None, seq: int, at: datetime) -> None:
         last, last_at = self._last(key)
         if seq <= last:
             if at <= last_at:
                 return
-            self._read = 0  # the bucket was made again
+            if seq < last:  # else it is the echo of an own change, whose time is that of another clock
+                self._read = 0  # the bucket was made again
         if operation in _GONE:
             self._remove(key, seq, at)
             return

@@ -4,7 +4,10 @@ The owner declares them: it creates or updates, which can be repeated. Other ser
 """
 
 import asyncio
+import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pallas_bus.connection import Bus
@@ -24,6 +27,9 @@ BUCKET_PARTS = 32
 """A limit of a bucket is at most such a part of the broker's store, which reserves it, or refuses the bucket."""
 
 _RETRY = 0.2
+
+OTHERS_MAKE_WITHIN = 6.0
+"""Seconds within which processes that run have noticed that a stream is lost, and one has made it again (`leaders`)."""
 
 
 def live_subject(subject: str, prefix: str = LIVE_PREFIX) -> str:
@@ -110,13 +116,16 @@ def _config(thing: Stream | Bucket[Any], replicas: int) -> dict[str, Any]:
 async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, timeout: float = 30.0) -> None:
     """Create or update the streams and buckets that this service owns, and wait until the others exist.
 
-    From now on the process uses all of them: `watch_leaders` says which is missing, and makes those it owns again.
+    From now on the process uses all of them: `watch_leaders` says which is missing, and makes those it owns again. If
+    one that it owns is missing and others that it owns are there, it may have been lost: it is left to replicas that
+    run, which write again what they know of it.
 
     Raises:
         Unavailable: one does not exist after `timeout` seconds (`no_stream`).
     """
     try:
         async with asyncio.timeout(timeout):
+            await _leave_to_others(bus, things)
             # What is made again from elsewhere comes first: a broker that cannot read its files removes one of those.
             for thing in sorted(things, key=lambda thing: stream_name(thing) not in DERIVED):
                 await _declare_one(bus, thing, replicas)
@@ -129,6 +138,19 @@ def use(bus: Bus, *things: Stream | Bucket[Any]) -> None:
     """The process uses these, and does not wait for them."""
     for thing in things:
         bus.used.setdefault(stream_name(thing))
+
+
+async def _leave_to_others(bus: Bus, things: Sequence[Stream | Bucket[Any]]) -> None:
+    """Wait while a stream may be lost that a replica which runs makes again, and must notice."""
+    own = {stream_name(thing) for thing in things if thing.owner == bus.service}
+    until = time.monotonic() + OTHERS_MAKE_WITHIN
+    while own:
+        there = own & await retry_while_unavailable(
+            partial(stream_names, bus), "ask for the streams", deadline=None, pause=_RETRY
+        )
+        if not there or there | DERIVED >= own or time.monotonic() > until:
+            return
+        await asyncio.sleep(_RETRY)
 
 
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:

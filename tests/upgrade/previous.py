@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.tree import ROOT
 
-PINNED = "225109a204d6edcd5437a33a9a0d33327cc7b2e5"
+PINNED = "1c8787be6fd9df1b89fb00f40cb06194ee14bfb0"
 _KEPT = Path(sys.prefix) / "previous"
 _FOLDERS = ("shared", "services", "clients", "cli", "demo")
 

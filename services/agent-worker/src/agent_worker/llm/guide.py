@@ -3,12 +3,11 @@
 It understands no language. Everything else is answered with what the agent can do, and what to try.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
+from pydantic import BaseModel, ValidationError
 from pydantic_ai.tools import ToolDefinition
 
 from pallas_contracts.agents import JsonObject
@@ -105,22 +104,25 @@ def sub_agents(tools: Sequence[ToolDefinition]) -> dict[str, ToolDefinition]:
     return {first: tool for (first, _, second), tool in halves if first == second}
 
 
+class _Passage(BaseModel):
+    title: str
+    text: str
+
+
+class _Passages(BaseModel):
+    """What a search of a library has found."""
+
+    results: list[_Passage]
+
+
 def readable(result: str) -> str:
     """A tool's result as a person reads it: passages that were found as quotes, everything else as it is."""
     try:
-        found: Any = json.loads(result)
-    except ValueError:
+        found = _Passages.model_validate_json(result).results
+    except ValidationError:
         return result
-    passages = cast("Mapping[str, Any]", found).get("results") if isinstance(found, dict) else None
-    if not isinstance(passages, list) or not all(_is_passage(one) for one in cast("list[Any]", passages)):
-        return result
-    listed = cast("list[Mapping[str, Any]]", passages)
-    quotes = (f"**{one['title']}**\n\n> {' '.join(str(one['text']).split())}" for one in listed)
+    quotes = (f"**{one.title}**\n\n> {' '.join(one.text.split())}" for one in found)
     return "\n\n".join(quotes) or "The library has nothing about that."
-
-
-def _is_passage(one: Any) -> bool:
-    return isinstance(one, dict) and {"text", "title"} <= cast("Mapping[str, Any]", one).keys()
 
 
 def _by_bare_name(tools: Sequence[ToolDefinition]) -> dict[str, ToolDefinition]:

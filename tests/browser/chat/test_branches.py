@@ -11,7 +11,7 @@ from tests.workspaces_world.agent import Agent
 
 
 async def test_a_message_is_edited_and_answered_anew_and_all_versions_are_kept(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("409",))
     bubbles, versions = page.locator(".bubble"), page.get_by_role("group", name="Versions of this message")
     await say(page, "What is **one**?")
     await (await harper.next()).answer("First.")
@@ -46,20 +46,27 @@ async def test_a_message_is_edited_and_answered_anew_and_all_versions_are_kept(s
 
 
 async def test_conversations_agents_and_pages_are_found_by_keyboard(show: Show, harper: Agent) -> None:
-    page = await show()
+    page = await show(allowed=("ERR_FAILED",))
     await say(page, "About owls")
     await (await harper.next()).answer("They hunt at dusk, 100% of them.")
     await expect(reply(page)).to_contain_text("dusk")
+    words = page.get_by_role("combobox", name="Search conversations, agents and pages")
     await page.keyboard.press("Control+k")
+    await expect(words).to_be_focused()
     await page.keyboard.type("100%")
     options = page.get_by_role("option")
     await expect(options).to_have_text([re.compile("About owls.*hunt at dusk")])
     assert await violations(page) == []
-    await page.get_by_role("combobox").fill("harper")
+    await page.route("**/search*", lambda route: route.abort())
+    await words.fill("owls")
+    await expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("Conversations could not be searched.")
+    await expect(options).to_have_count(0)
+    await words.fill("harper")
     await expect(options.first).to_contain_text("Agent")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
     await page.keyboard.press("Control+k")
+    await expect(words).to_be_focused()
     await page.keyboard.type("health")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()

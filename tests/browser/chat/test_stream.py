@@ -106,8 +106,12 @@ async def test_a_hidden_tab_does_not_show_the_text_of_an_earlier_attempt(show: S
 async def test_who_is_logged_out_comes_back_to_where_they_were(show: Show, lab: Lab) -> None:
     page = await show("/health")
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    await page.evaluate(
+        "new Promise(done => indexedDB.open('pallas').onsuccess = ({target}) => done(target.result.close()))"
+    )
     await page.get_by_role("button", name="Log out").click()
     await expect(page).to_have_url(f"{lab.base}/login?next=%2Fhealth")
+    assert await page.evaluate("indexedDB.databases()") == [], "images of drafts"
     await page.get_by_label("Password").fill("wrong")
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("alert")).to_be_visible()

@@ -163,6 +163,7 @@ async def test_in_what_comes_while_an_agent_works(show: Show, lab: Lab, harper: 
     await talk.send()
     work = await harper.next()
     seen = await watched(show, lab, f"/workspaces/ws/conversations/{talk.conversation}")
+    await expect(seen.page.get_by_role("textbox", name="Message")).to_be_enabled()  # the agents are loaded
     hub, agent = lab.service.parts.hub, {"server_id": "pallas-harper", "title": "Harper"}
     [instance] = (await lab.browser.get(f"{API}/pallas")).json()["instances"]
     for number, texts in enumerate(lines_of(CORPUS)):

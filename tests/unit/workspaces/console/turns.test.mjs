@@ -7,7 +7,8 @@ const { apiQuery, filterOf, merged, pageQuery, partsOf, streamQuery, wholeOf, wi
 
 const line = (id, state, at, more = {}) => ({
   id, team: "demo", agent: "harper", tool: null, caller: null, state, code: null, requested_at: `2026-11-23T10:00:${at}Z`,
-  ended_at: null, queued_ms: null, took_ms: null, attempts: 0, worker: null, model: null, replay_of: null, ...more,
+  ended_at: null, queued_ms: null, took_ms: null, attempts: 0, worker: null, model: null, replay_of: null, asked: null,
+  conversation: null, conversation_id: null, workspace_id: null, ...more,
 });
 
 test("a filter survives the URL, and empty parts leave no trace there", () => {
@@ -33,6 +34,7 @@ test("a new state of a turn replaces the old one, in the order of the list", () 
   assert.deepEqual(merged(lines, ended, "running", 9).map((each) => each.id), ["c", "b"]);
   assert.deepEqual(merged(lines, line("d", "waiting", "04"), "", 3).map((each) => each.id), ["d", "c", "b"]);
   assert.deepEqual(merged([], ended, "", 9), [ended]);
+  assert.equal(merged([line("a", "running", "01", { asked: "Hello" })], ended, "", 9)[0]?.asked, "Hello");
 });
 
 test("a bar has what waited and what ran; a running one grows", () => {

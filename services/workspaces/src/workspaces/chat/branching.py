@@ -9,10 +9,9 @@ from sqlalchemy import func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from pallas_contracts.errors import NotFound
 from workspaces.chat.conversations import make_conversation
 from workspaces.chat.images import Picture
-from workspaces.chat.locking import lock_conversation
+from workspaces.chat.locking import lock_message
 from workspaces.tables import ChatMessage, Image
 
 _COPIED = (
@@ -36,11 +35,8 @@ async def begin_branch(session: AsyncSession, message_id: str, new_id: str) -> A
         NotFound: there is no such message.
         Conflict: a conversation of another workspace has this id.
     """
-    found = await session.get(ChatMessage, message_id)
-    if found is None:
-        raise NotFound("there is no such message", code="unknown_message")
+    source, found = await lock_message(session, message_id)
     seq = found.seq if found.role == "user" else found.seq - 1
-    source = await lock_conversation(session, found.conversation_id)
     here = ChatMessage.conversation_id == source.id
     message = (await session.scalars(select(ChatMessage).where(here, ChatMessage.seq == seq))).one()
     images = select(Image.mime_type, Image.data).where(Image.message_id == message.id).order_by(Image.position)

@@ -1,12 +1,13 @@
 """Conversations: list, create, rename, delete."""
 
+import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, delete, exists, or_, select, true, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, true, tuple_, update
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -27,6 +28,9 @@ LONGEST_TITLE = 200
 LONGEST_MADE_TITLE = 80
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _MARKDOWN = re.compile(r"^\s*(?:#{1,6}\s+|>\s*|[-*+]\s+|\d+[.)]\s+|```.*|[-=*_]{3,}\s*$)+|\*\*|__|~~|`")
+_MOST_SEARCHES = 2
+_MOST_SEARCHED = 2_000
+"""Conversations that a search looks at. No index helps to find a part of a word, and each keystroke may search."""
 _AROUND = 60
 """Characters that are shown before and behind what was found."""
 
@@ -41,6 +45,7 @@ class Conversations:
     """The conversations of all workspaces. An id that no conversation or workspace has is `NotFound`."""
 
     engine: AsyncEngine
+    _searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SEARCHES))
 
     async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
         """A page of a workspace's conversations, the latest first; of branches that which has changed last.
@@ -63,18 +68,28 @@ class Conversations:
         return ConversationPage(conversations=tuple(views), next=_cursor(views[-1]) if more else None)
 
     async def search(self, words: str, workspace_id: str | None, limit: int) -> FoundConversations:
-        """The latest conversations whose title or messages have this text, in upper or lower case."""
-        message = ChatMessage.conversation_id == Conversation.id, ChatMessage.content.icontains(words, autoescape=True)
-        hit = select(ChatMessage.content).where(*message).order_by(ChatMessage.seq.desc()).limit(1).lateral()
-        titled = Conversation.title.icontains(words, autoescape=True)
-        wanted = (
-            select(Conversation, hit.c.content)
-            .outerjoin(hit, true())
-            .where(_LATEST, or_(titled, hit.c.content.is_not(None)))
-        )
+        """The latest conversations whose title or messages have this text, in upper or lower case.
+
+        Of the branches of a conversation one is found, if possible one whose messages have the text. Only the latest
+        conversations are looked at.
+        """
+        some = select(Conversation).order_by(Conversation.updated_at.desc()).limit(_MOST_SEARCHED)
         if workspace_id is not None:
-            wanted = wanted.where(Conversation.workspace_id == workspace_id)
-        async with reading(self.engine) as session:
+            some = some.where(Conversation.workspace_id == workspace_id)
+        one = aliased(Conversation, some.subquery())
+        message = ChatMessage.conversation_id == one.id, ChatMessage.content.icontains(words, autoescape=True)
+        hit = select(ChatMessage.content).where(*message).order_by(ChatMessage.seq.desc()).limit(1).lateral()
+        root, said = func.coalesce(one.root_id, one.id), hit.c.content.is_not(None)
+        best = (
+            select(one.id, hit.c.content)
+            .outerjoin(hit, true())
+            .where(or_(one.title.icontains(words, autoescape=True), said))
+            .ext(distinct_on(root))
+            .order_by(root, said.desc(), one.updated_at.desc())
+            .subquery()
+        )
+        wanted = select(Conversation, best.c.content).join(best, best.c.id == Conversation.id)
+        async with self._searches, reading(self.engine) as session:
             rows = await session.execute(wanted.order_by(Conversation.updated_at.desc()).limit(limit))
             found = [
                 FoundConversation(

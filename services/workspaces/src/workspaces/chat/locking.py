@@ -40,26 +40,37 @@ async def lock_conversation(session: AsyncSession, conversation_id: str) -> Conv
 async def lock_reply(session: AsyncSession, message_id: str) -> tuple[Conversation, ChatMessage]:
     """Lock the conversation of a reply, and read both.
 
-    The workspace is locked before it, as whoever deletes it does.
-
     Raises:
         NotFound: there is no such reply.
     """
-    of_reply = (
+    return await lock_message(session, message_id, ChatMessage.role == "assistant")
+
+
+async def lock_message(
+    session: AsyncSession, message_id: str, *conditions: ColumnElement[bool]
+) -> tuple[Conversation, ChatMessage]:
+    """Lock the conversation of a message that meets the conditions, and read both.
+
+    The workspace is locked before it, as whoever deletes it does.
+
+    Raises:
+        NotFound: there is no such message.
+    """
+    of_message = (
         select(Conversation.id)
         .join(Workspace, Workspace.id == Conversation.workspace_id)
         .join(ChatMessage, ChatMessage.conversation_id == Conversation.id)
-        .where(ChatMessage.id == message_id, ChatMessage.role == "assistant")
+        .where(ChatMessage.id == message_id, *conditions)
         .with_for_update(of=Workspace, key_share=True, read=True)
     )
-    conversation_id = await session.scalar(of_reply)
+    conversation_id = await session.scalar(of_message)
     if conversation_id is None:
-        raise unknown_reply()
+        raise unknown_message()
     conversation = await lock_conversation(session, conversation_id)
-    reply = await session.get(ChatMessage, message_id)
-    if reply is None:
-        raise unknown_reply()
-    return conversation, reply
+    message = await session.get(ChatMessage, message_id)
+    if message is None:
+        raise unknown_message()
+    return conversation, message
 
 
 async def change_reply(
@@ -138,6 +149,6 @@ def unknown_conversation() -> NotFound:
     return NotFound("there is no such conversation", code="unknown_conversation")
 
 
-def unknown_reply() -> NotFound:
-    """There is no such reply."""
-    return NotFound("there is no such reply", code="unknown_message")
+def unknown_message() -> NotFound:
+    """There is no such message."""
+    return NotFound("there is no such message", code="unknown_message")

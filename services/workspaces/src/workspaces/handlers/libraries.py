@@ -1,10 +1,10 @@
 """What the teams of a workspace read. Mnemosyne is asked with the JWT of each team, as the team itself would ask."""
 
 import asyncio
-import json
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import select
 
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
@@ -21,6 +21,24 @@ MOST_TEAMS = 20
 MOST_PASSAGES = 5
 SECONDS = 10.0
 LONGEST_PASSAGE = 600
+
+
+class _Listed(BaseModel):
+    """What `list_libraries` answers."""
+
+    libraries: tuple[LibraryView, ...] = ()
+
+
+class _Hit(BaseModel):
+    title: str | None = None
+    library_name: str | None = None
+    text: str = ""
+
+
+class _Found(BaseModel):
+    """What `search` answers."""
+
+    results: tuple[_Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +75,13 @@ class Libraries:
         error: PallasError = NotFound("no team of this workspace can search yet", code="no_team")
         for team in await self._teams(workspace_id):
             try:
-                found = await self._call(team, "search", {"query": words, "limit": MOST_PASSAGES})
+                found = await self._call(team, "search", {"query": words, "limit": MOST_PASSAGES}, _Found)
             except PallasError as failure:
                 error = failure
                 continue
             passages = [
-                Passage(
-                    title=str(one.get("title", "")),
-                    library=str(one.get("library_name", "")),
-                    text=str(one.get("text", ""))[:LONGEST_PASSAGE],
-                )
-                for one in found.get("results", ())
+                Passage(title=one.title or "", library=one.library_name or "", text=one.text[:LONGEST_PASSAGE])
+                for one in found.results
             ]
             return Passages(team=team.name, passages=tuple(passages))
         raise error
@@ -86,14 +100,13 @@ class Libraries:
 
     async def _of_team(self, team: _Team) -> TeamLibraries:
         try:
-            found = await self._call(team, "list_libraries", {})
+            found = await self._call(team, "list_libraries", {}, _Listed)
         except PallasError as error:
             return TeamLibraries(instance_id=team.id, name=team.name, error=error.message)
-        libraries = [LibraryView.model_validate(one) for one in found.get("libraries", ())]
-        return TeamLibraries(instance_id=team.id, name=team.name, libraries=tuple(libraries))
+        return TeamLibraries(instance_id=team.id, name=team.name, libraries=found.libraries)
 
-    async def _call(self, team: _Team, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The answer of a tool for a team.
+    async def _call[T: BaseModel](self, team: _Team, tool: str, arguments: dict[str, Any], shape: type[T]) -> T:
+        """The answer of a tool for a team, which has this shape.
 
         Raises:
             PallasError: there is none; the message says why.
@@ -109,10 +122,9 @@ class Libraries:
                 answer = await (await self.calls()).call(target, tool, arguments)
         except (CallFailed, TimeoutError) as error:
             raise Unavailable(f"the libraries cannot be asked: {error or 'no answer'}", code="no_library") from error
-        try:
-            found: Any = json.loads(answer.text) if not answer.failed else None
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
+        if answer.failed:
             raise Unavailable("the libraries have refused the team", code="no_library")
-        return cast("dict[str, Any]", found)
+        try:
+            return shape.model_validate_json(answer.text)
+        except ValidationError as error:
+            raise Unavailable("the libraries have answered in an unknown form", code="no_library") from error

@@ -2,6 +2,7 @@
 import { classes, html, useEffect, useLayoutEffect, useRef, useState, valueTo } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
+import { FOCUS_LOST } from "../parts/dialog.js";
 import { draftOf, draftPictures, faultOfPaste, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures, useDrop } from "./images.js";
 import { keepPictures, keptPictures } from "./kept_pictures.js";
@@ -46,6 +47,11 @@ export function Composer({ place, agents, running = "", asking = false, stays = 
   useEffect(() => {
     if (document.activeElement === document.body || document.activeElement?.id === "main") write();
   }, [place, barred, running, asking]);
+  useEffect(() => {
+    const lost = () => void setTimeout(write); // once the dialog is closed
+    addEventListener(FOCUS_LOST, lost);
+    return () => removeEventListener(FOCUS_LOST, lost);
+  }, []);
   useLayoutEffect(() => {
     if (!box.current || CSS.supports("field-sizing", "content")) return;
     box.current.style.height = "auto";

@@ -1,4 +1,5 @@
 // Images of drafts, in the browser's database, so that they are there when the page is loaded again.
+import { draftPictures } from "./drafts.js";
 
 /** @typedef {import("./images.js").Picture} Picture */
 
@@ -8,9 +9,19 @@ let opened;
 const open = () => (opened ??= new Promise((resolve, reject) => {
   const asked = indexedDB.open("pallas", 1);
   asked.onupgradeneeded = () => asked.result.createObjectStore("pictures");
-  asked.onsuccess = () => resolve(asked.result);
+  asked.onsuccess = () => {
+    asked.result.onversionchange = close;
+    resolve(asked.result);
+  };
   asked.onerror = () => reject(asked.error);
 }));
+
+/** Somebody has logged out, here or in another tab. */
+function close() {
+  draftPictures.clear();
+  void opened?.then((database) => database.close(), () => undefined);
+  opened = undefined;
+}
 
 /** Keep these for the draft, or forget them if there are none. Failures cost the images of the next load only.
  * @param {string} place @param {readonly Picture[]} pictures */

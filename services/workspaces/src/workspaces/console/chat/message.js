@@ -11,6 +11,7 @@ import { Clock } from "../parts/time.js";
 import { failed } from "../parts/toast.js";
 import { keyOf } from "./agents.js";
 import { versionsOf } from "./branches.js";
+import { newDraft } from "./drafts.js";
 import { running } from "./model.js";
 import { AgentIcon } from "./picker.js";
 import { Question } from "./question.js";
@@ -41,12 +42,13 @@ function Asked({ view, chat, agents }) {
 
 /** @param {{view: MessageView, agent: import("./agents.js").AgentView, workspace: string, onClose: () => void}} props */
 function Edit({ view, agent, workspace, onClose }) {
+  const [{ id }] = useState(newDraft);
   const [text, setText] = useState(view.content);
   const { busy, error, run } = useWork();
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!text.trim()) return;
-    void run(async () => openBranch(workspace, await sendBranch(view.id, { agent_instance_id: agent.instance_id, agent_server_id: agent.server_id }, { text: text.trim() })));
+    void run(async () => openBranch(workspace, await sendBranch(id, view.id, { agent_instance_id: agent.instance_id, agent_server_id: agent.server_id }, { text: text.trim() })));
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") onClose();
@@ -120,6 +122,7 @@ const MAYBE_DONE = "The agent may already have done what it was asked, or a part
 
 /** @param {{view: MessageView, agents: import("./agents.js").Agents, turn: import("../answers").TurnView | null}} props */
 function Actions({ view, agents, turn }) {
+  const [{ id }, setBranch] = useState(newDraft);
   const other = agents.agent.value;
   const broken = view.status !== "answered";
   const elsewhere = other && keyOf(other) !== keyOfReply(view) ? other : null;
@@ -131,7 +134,10 @@ function Actions({ view, agents, turn }) {
       ? confirm({ title: "Retry?", text: MAYBE_DONE, action: "Retry anyway", danger: true, act: () => send({ ...target, confirmed: true }) })
       : failed(error));
   const retryElsewhere = () => retry({ agent_instance_id: elsewhere?.instance_id, agent_server_id: elsewhere?.server_id });
-  const regenerate = (/** @type {boolean} */ confirmed) => sendBranch(view.id, view, { confirmed }).then((conversation) => openBranch(agents.workspace, conversation));
+  const regenerate = (/** @type {boolean} */ confirmed) => sendBranch(id, view.id, view, { confirmed }).then((conversation) => {
+    setBranch(newDraft());
+    openBranch(agents.workspace, conversation);
+  });
   const anew = () => void run(() => regenerate(false), (error) =>
     error instanceof ApiError && error.code === "needs_confirmation"
       ? confirm({ title: "Ask again?", text: MAYBE_DONE, action: "Ask anyway", danger: true, act: () => regenerate(true) })

@@ -1,6 +1,5 @@
 // Sending a message: it is shown at once, and not any more if it was refused.
 import { ApiError, path, post } from "../api.js";
-import { newDraft } from "./drafts.js";
 
 /** @typedef {import("../answers").AgentView} AgentView */
 /** @typedef {import("../answers").MessageView} MessageView */
@@ -40,14 +39,16 @@ export async function sendFirst(workspace, agent, message) {
 }
 
 /**
- * Ask from a message on in a branch: something else, or the same again. Returns its conversation.
+ * Ask from a message on in a branch: something else, or the same again. Returns its conversation, which has this `id`: asked
+ * again, it is the same one.
+ * @param {string} id
  * @param {string} message that of the person, or a reply
  * @param {{agent_instance_id: string | null, agent_server_id: string | null}} agent
  * @param {{text?: string, confirmed?: boolean}} [asked]
  */
-export async function sendBranch(message, agent, asked = {}) {
+export async function sendBranch(id, message, agent, asked = {}) {
   const { agent_instance_id, agent_server_id } = agent;
-  const body = { id: newDraft().id, agent_instance_id, agent_server_id, ...asked };
+  const body = { id, agent_instance_id, agent_server_id, ...asked };
   return /** @type {import("../answers").Sent} */ (await post(path`/messages/${message}/branch`, body)).conversation_id;
 }
 

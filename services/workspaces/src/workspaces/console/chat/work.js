@@ -8,8 +8,20 @@ import { cost, costOf, tokensOf } from "../parts/waterfall/words.js";
 
 /** @typedef {import("../answers").TurnView} Turn */
 
-/** Turns that have ended never change. @type {Map<string, Promise<Turn | null>>} */
+/** The latest turns that were read: those that have ended never change. @type {Map<string, Promise<Turn | null>>} */
 const known = new Map();
+const MOST_KNOWN = 200;
+
+/** A turn, or null if it cannot be read now. @param {string} id @returns {Promise<Turn | null>} */
+function turnOf(id) {
+  const asked = known.get(id) ?? get(path`/turns/${id}`).then((found) => /** @type {Turn} */ (found), () => {
+    known.delete(id);
+    return null;
+  });
+  known.set(id, asked);
+  for (const first of known.keys()) if (known.size > MOST_KNOWN) known.delete(first);
+  return asked;
+}
 
 /** The turn of an answer as soon as the element is seen; null until then, and where there is no log of it.
  * @param {import("../answers").MessageView} view @param {{current: HTMLElement | null}} element @param {boolean} over @returns {Turn | null} */
@@ -22,9 +34,7 @@ export function useLog({ turn_id: id }, element, over) {
     const seen = new IntersectionObserver(([entry]) => {
       if (!entry?.isIntersecting) return;
       seen.disconnect();
-      const asked = known.get(id) ?? get(path`/turns/${id}`).then((found) => /** @type {Turn} */ (found), () => null);
-      known.set(id, asked);
-      void asked.then((found) => current && setTurn(found));
+      void turnOf(id).then((found) => current && setTurn(found));
     });
     seen.observe(element.current);
     return () => {

@@ -3,6 +3,9 @@ import { html, signal, useEffect, useId, useRef, useState } from "../lib.js";
 import { sentence } from "../api.js";
 import { Banner, Button, IconButton } from "./basic.js";
 
+/** What a window hears when a dialog closes and what had the focus before is gone. */
+export const FOCUS_LOST = "pallas-focus-lost";
+
 /**
  * Open as long as it is rendered. Escape and a click beside it close it.
  * @param {{title: string, onClose: () => void, children?: import("../lib.js").Children}} props
@@ -15,6 +18,7 @@ export function Dialog({ title, onClose, children }) {
     dialog.current?.showModal();
     return () => {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
+      else dispatchEvent(new Event(FOCUS_LOST));
     };
   }, []);
   const beside = (/** @type {MouseEvent} */ event) => event.target === dialog.current && onClose();

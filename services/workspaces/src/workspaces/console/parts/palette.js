@@ -19,7 +19,7 @@ export function Palette({ onClose }) {
   const id = useId();
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const places = usePlaces();
-  const conversations = useConversations(words.trim());
+  const { conversations, fault } = useConversations(words.trim());
   const parts = words.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   const fits = (/** @type {Target} */ { name, kind }) => parts.every((part) => `${name} ${kind}`.toLocaleLowerCase().includes(part));
   const found = [...places.filter(fits), ...conversations];
@@ -49,7 +49,7 @@ export function Palette({ onClose }) {
       <div key=${target.kind + target.href} id=${`${id}-${i}`} class="option" role="option" aria-selected=${i === active} onPointerMove=${() => i === active || setAt(i)} onClick=${() => pick(target)}>
         <${Icon} name=${target.icon} /><span class="palette-what grow"><span class="ellipsis" dir="auto">${target.name}</span>${target.also && html`<small class="ellipsis" dir="auto">${target.also}</small>`}</span>
         <span class="muted">${target.kind}</span></div>`)}</div>
-    ${!found.length && html`<p class="muted" role="status">Nothing matches.</p>`}</div><//>`;
+    ${(fault || !found.length) && html`<p class="muted" role="status">${fault || "Nothing matches."}</p>`}</div><//>`;
 }
 
 /** Pages, workspaces, and the agents of the workspace that is shown. @returns {Target[]} */
@@ -71,16 +71,16 @@ function usePlaces() {
   ];
 }
 
-/** What the server finds in conversations, once nothing was typed for a moment. @param {string} words @returns {Target[]} */
+/** What the server finds in conversations, once nothing was typed for a moment. @param {string} words @returns {{conversations: Target[], fault: string}} */
 function useConversations(words) {
-  const [found, setFound] = useState(/** @type {Target[]} */ ([]));
+  const [found, setFound] = useState(NONE);
   useEffect(() => {
-    if (words.length < SHORTEST) return void setFound([]);
+    if (words.length < SHORTEST) return void setFound(NONE);
     const ended = new AbortController();
     const ask = () => get(`/search?words=${encodeURIComponent(words)}`, { signal: ended.signal }).then(
-      (/** @type {import("../answers").FoundConversations} */ answer) => setFound(answer.conversations.map((each) => ({
-        href: `/workspaces/${each.workspace_id}/conversations/${each.id}`, icon: "message-square", name: each.title || "New conversation", also: each.excerpt, kind: "Conversation" }))),
-      () => undefined);
+      (/** @type {import("../answers").FoundConversations} */ answer) => setFound({ fault: "", conversations: answer.conversations.map((each) => ({
+        href: `/workspaces/${each.workspace_id}/conversations/${each.id}`, icon: "message-square", name: each.title || "New conversation", also: each.excerpt, kind: "Conversation" })) }),
+      () => ended.signal.aborted || setFound({ conversations: [], fault: "Conversations could not be searched." }));
     const timer = setTimeout(ask, PAUSE_MS);
     return () => {
       clearTimeout(timer);
@@ -89,3 +89,5 @@ function useConversations(words) {
   }, [words]);
   return found;
 }
+
+const NONE = { conversations: /** @type {Target[]} */ ([]), fault: "" };

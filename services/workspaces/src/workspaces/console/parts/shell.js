@@ -8,6 +8,15 @@ import { Icon, IconButton } from "./basic.js";
 import { Menu } from "./menu.js";
 import { failed } from "./toast.js";
 
+/** Images of drafts, which other people of this computer are not to see: `chat/kept_pictures.js` keeps them. */
+function forgetPictures() {
+  try {
+    indexedDB.deleteDatabase("pallas");
+  } catch {
+    // the browser keeps nothing for this page
+  }
+}
+
 /** The pages of operators. */
 export const PAGES = [
   { href: "/teams", icon: "users", name: "Teams", section: "teams" },
@@ -82,7 +91,10 @@ const Entry = ({ href, icon, name, active }) => html`
 
 export function Footer() {
   const now = THEMES.find(([name]) => name === theme.value) ?? THEMES[0];
-  const logout = () => post("/logout").then(() => (session.value = null), failed);
+  const logout = () => post("/logout").then(() => {
+    forgetPictures();
+    session.value = null;
+  }, failed);
   return html`<div class="nav-foot"><${Stream} />
     <span class="account"><${Icon} name="user" /><span>${session.value?.account}</span></span>
     <${Menu} label=${`Theme: ${now[2]}`} icon=${now[1]} actions=${THEMES.map(([name, icon, label]) => ({

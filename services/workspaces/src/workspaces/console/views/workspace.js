@@ -81,7 +81,16 @@ function NewChat({ ws, name, agents, toggle }) {
     firstTexts.set(message.id, message.text);
     navigate(`/workspaces/${ws}/conversations/${message.id}`);
   };
-  const start = (/** @type {string} */ text) => send({ ...newDraft(text), pictures: [] }).catch(failed);
+  // A message to try has its id until it was sent: clicked again, it is the same one.
+  const tried = useRef(newDraft());
+  const starting = useRef(false);
+  const start = async (/** @type {string} */ text) => {
+    if (starting.current) return;
+    starting.current = true;
+    if (tried.current.text !== text) tried.current = newDraft(text);
+    await send({ ...tried.current, pictures: [] }).then(() => (tried.current = newDraft()), failed);
+    starting.current = false;
+  };
   const empty = agents.picker.value?.empty;
   const greeting = empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`;
   return html`<section class="chat new-chat" aria-label="New conversation">

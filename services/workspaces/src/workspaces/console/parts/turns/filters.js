@@ -9,7 +9,7 @@ import { RANGES, STATES, pageQuery } from "./lines.js";
 /** @typedef {{models: string[], agents: {team: string, agent: string, title: string, model: string | null}[]}} Callable */
 
 /** An id of a turn. */
-const ID = /^[0-9a-f]{8}-[0-9a-f-]{27,}$/;
+const ID = /^[0-9a-f]{32}$/;
 const CODES = ["model_failed", "tool_unavailable", "worker_lost", "turn_timeout", "agent_failed", "agent_unreachable", "context_overflow", "iterations_exceeded", "budget_exhausted", "internal"];
 
 /** Which agents and models there are; empty until it is known. @returns {Callable} */

@@ -154,14 +154,20 @@ async def test_a_program_that_is_mended_is_hosted(stage: Stage) -> None:
 def test_a_check_tells_the_programs_that_do_not_return_or_end_their_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("cal", "sleeps", "leaves"):
-        before, tool = LOOKS[name]
+    odd = {
+        "forks": "import os, time; os.fork() or time.sleep(30); os._exit(3)",
+        "late": "import os, fast_agent_worker.hosting as it; it._Host.start = lambda _: os._exit(5)",
+    }
+    for name in ("cal", "sleeps", "leaves", "noisy", *odd):
+        before, tool = LOOKS.get(name) or (odd[name], "return ''")
         (tmp_path / name).mkdir()
         (tmp_path / name / "agent.py").write_text(PROGRAM.format(name=name, before=before, tool=tool), "utf-8")
         (tmp_path / name / "helper.py").write_text(HELPER.format(name=name), "utf-8")
     monkeypatch.setenv("PALLAS_IMPORT_SECONDS", "10")
     found = {fault.path: fault.message for fault in run_faults([load_team(tmp_path, {})])}
     assert found == {
+        "agents.forks": "forks/agent.py ended the process with exit code 3 while it was imported",
+        "agents.late": "late/agent.py ended the process with exit code 5",
         "agents.leaves": FAILED["leaves"],
         "agents.sleeps": "sleeps/agent.py has not returned from its import for 10 s",
     }

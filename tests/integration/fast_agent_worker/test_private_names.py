@@ -10,7 +10,7 @@ from tests.integration.fast_agent_worker import private_names
 from tests.integration.fast_agent_worker.stage import python
 
 SOURCE = ROOT / "services" / "fast-agent-worker" / "src"
-OWN = {"_run_tools", "_call_tool"}
+OWN = {"_run_tools", "_call_tool", "_exit"}
 
 
 def foreign_names(tree: ast.AST) -> Iterator[str]:

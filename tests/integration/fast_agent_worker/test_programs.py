@@ -1,6 +1,7 @@
 """Programs of one folder: each has a process of its own, as where fast-agent runs it."""
 
 import json
+import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -154,14 +155,57 @@ async def test_a_program_that_is_mended_is_hosted(stage: Stage) -> None:
 def test_a_check_tells_the_programs_that_do_not_return_or_end_their_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("cal", "sleeps", "leaves"):
-        before, tool = LOOKS[name]
+    odd = {
+        "forks": "import os, time; os.fork() or time.sleep(30); os._exit(3)",
+        "late": "import os, fast_agent_worker.hosting as it; it._Host.start = lambda _: os._exit(5)",
+    }
+    for name in ("cal", "sleeps", "leaves", "noisy", *odd):
+        before, tool = LOOKS.get(name) or (odd[name], "return ''")
         (tmp_path / name).mkdir()
         (tmp_path / name / "agent.py").write_text(PROGRAM.format(name=name, before=before, tool=tool), "utf-8")
         (tmp_path / name / "helper.py").write_text(HELPER.format(name=name), "utf-8")
     monkeypatch.setenv("PALLAS_IMPORT_SECONDS", "10")
     found = {fault.path: fault.message for fault in run_faults([load_team(tmp_path, {})])}
     assert found == {
+        "agents.forks": "forks/agent.py ended the process with exit code 3 while it was imported",
+        "agents.late": "late/agent.py ended the process with exit code 5",
         "agents.leaves": FAILED["leaves"],
         "agents.sleeps": "sleeps/agent.py has not returned from its import for 10 s",
     }
+
+
+METRICS = """
+import asyncio
+from fast_agent_worker.programs.metrics import metrics_of
+
+TEXT = '# TYPE turns_total counter\\nturns_total{agent="a"} 2.0\\n# TYPE pallas_ready gauge\\npallas_ready 1.0\\n'
+
+
+async def serve(text):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\\r\\n\\r\\n")
+        writer.write(text.encode())
+        await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(answer, "127.0.0.1", 0)
+
+
+async def main():
+    servers = [await serve("HTTP/1.0 200 OK\\r\\n\\r\\n" + TEXT) for _ in range(3)] + [await serve("no HTTP\\n")]
+    ports = [it.sockets[0].getsockname()[1] for it in servers]
+    print((await metrics_of(list(zip(("one", "one", "two", "odd"), ports)))).decode())
+
+
+asyncio.run(main())
+"""
+
+
+def test_metrics_of_processes_of_one_program_are_added_up() -> None:
+    done = subprocess.run([PYTHON, "-c", METRICS], capture_output=True, check=True, text=True)
+    assert [line for line in done.stdout.splitlines() if line and not line.startswith("#")] == [
+        'turns_total{agent="a",program="one"} 4.0',
+        'turns_total{agent="a",program="two"} 2.0',
+        'pallas_ready{program="one"} 1.0',
+        'pallas_ready{program="two"} 1.0',
+    ]

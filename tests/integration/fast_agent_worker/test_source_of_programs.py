@@ -42,6 +42,24 @@ FAILED = {
     "never": "it makes no FastAgent when it is imported, and runs none when it is started",
 }
 
+LATE = """
+import queue, sys, threading
+from pathlib import Path
+from fast_agent_worker.project import run_program
+from pallas_contracts.errors import Rejected
+
+run_program.RUN_SECONDS, sys.opened, sys.ended = 0.1, threading.Event(), queue.Queue()
+try:
+    run_program.instances_of_a_run(Path(sys.argv[1]), Path(sys.argv[1]).parent, "")
+except Rejected as error:
+    print(error.message)
+sys.opened.set()
+print(sys.ended.get())
+"""
+LATE_PROGRAM = "import sys\n" + main(AGENT.format(name="late"), "sys.opened.wait()\n").replace(
+    START, "try: asyncio.run(main())\nexcept BaseException as error: sys.ended.put(type(error).__name__)\n"
+)
+
 MODELS = """
 from fast_agent.core.exceptions import ModelConfigError
 from fast_agent.llm.model_database import ModelDatabase
@@ -66,6 +84,12 @@ def test_agents_that_are_made_when_a_program_is_run_can_be_made(tmp_path: Path) 
     done = run([PYTHON, "-m", "fast_agent_worker.check", tmp_path], capture_output=True, check=True)
     found = json.loads(done.stdout)
     assert (set(found["hosted"]), found["failed"]) == ({"one", "two", "three"}, FAILED)
+
+
+def test_a_program_that_is_late_does_not_run_its_agents_either(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE_PROGRAM, "utf-8")
+    done = run([PYTHON, "-c", LATE, tmp_path / "late.py"], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines() == ["it did not come to run its FastAgent within 0.1 s", "_Runs"]
 
 
 def test_the_provider_of_a_model_is_the_one_that_fast_agent_finds() -> None:

@@ -185,6 +185,13 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(
     assert team_names(reversed(paths)) == team_names(paths)
 
 
+def test_a_team_with_a_name_of_its_own_does_not_change_that_of_another(tmp_path: Path) -> None:
+    named = project(tmp_path / "a" / "demo", agent__py=UNNAMED)
+    (named / "agents.yaml").write_text("name: alpha\nagents: {it: {kind: fast-agent, module: agent.py}}\n", "utf-8")
+    other = project(tmp_path / "b" / "demo", agent__py=UNNAMED)
+    assert [team.name for team in load_teams([named, other], {})] == ["alpha", "demo"]
+
+
 def test_plain_projects_can_be_hosted_together(tmp_path: Path) -> None:
     folders = [project(tmp_path / name, agent__py=UNNAMED) for name in ("one", "two")]
     assert [team.namespace for team in load_teams(folders, {})] == ["local.pallas.one", "local.pallas.two"]

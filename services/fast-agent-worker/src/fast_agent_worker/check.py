@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from fast_agent_worker.hosting import host_team
-from fast_agent_worker.parts import Part, ending, parts_of, split
+from fast_agent_worker.parts import Part, ending, parts_of, source_of, split
 from fast_agent_worker.programs.environment import activate
 from fast_agent_worker.programs.fork_server import preload
 from fast_agent_worker.settings import FastAgentSettings
 from pallas_contracts.errors import PallasError
 from pallas_teams import TeamFolder, load_team
 
-_LOOKS = 0.2
+_LOOKS, _LAST_SECONDS = 0.2, 1.0
 _FORK = get_context("fork")
 """Nothing has threads yet, and fast-agent is imported already."""
 
@@ -47,6 +47,7 @@ class _Check:
 
     folder: TeamFolder
     settings: FastAgentSettings
+    output: int
     hosted: dict[str, Any] = field(default_factory=dict[str, Any])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     _running: dict[Connection, _Running] = field(default_factory=dict[Connection, _Running])
@@ -56,9 +57,12 @@ class _Check:
         for part in parts_of(self.folder, self.settings, os.environ):
             self._start(part)
         while self._running:
-            for pipe in wait(list(self._running), _LOOKS):
-                assert isinstance(pipe, Connection)
-                self._hear(pipe, self._running[pipe])
+            ready = wait(list(self._running), _LOOKS)
+            for pipe, running in tuple(self._running.items()):
+                if pipe in ready:
+                    self._hear(pipe, running)
+                elif not running.process.is_alive():  # a fork of it may keep the pipe open
+                    self._end(pipe, running)
             for pipe, running in tuple(self._running.items()):
                 if running.making is not None and time.monotonic() - running.since > self.settings.import_seconds:
                     running.process.kill()
@@ -67,7 +71,7 @@ class _Check:
 
     def _start(self, part: Part) -> None:
         mine, theirs = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=_check, args=(self.folder, part, theirs))
+        process = _FORK.Process(target=_check, args=(self.folder, part, theirs, self.output))
         process.start()
         theirs.close()
         self._running[mine] = _Running(part, process)
@@ -75,19 +79,29 @@ class _Check:
     def _hear(self, pipe: Connection, running: _Running) -> None:
         try:
             said = pipe.recv()
-        except EOFError:
-            running.process.join()
-            if running.making is None:
-                del self._running[pipe]
-            else:
-                what = f"{ending(running.process.exitcode or 0)} while it was imported"
-                self._lose(pipe, running.making, what)
+        except (EOFError, OSError):
+            self._end(pipe, running)
             return
-        if isinstance(said, dict):
-            self.hosted |= said["hosted"]
-            self.failed |= said["failed"]
-        else:
+        if not isinstance(said, dict):
             running.making, running.since = said, time.monotonic()
+            return
+        self.hosted |= said["hosted"]
+        self.failed |= said["failed"]
+        del self._running[pipe]
+        running.process.join(_LAST_SECONDS)
+        running.process.kill()  # its threads may go on for ever
+
+    def _end(self, pipe: Connection, running: _Running) -> None:
+        """A process has ended without its result."""
+        running.process.join()
+        how = ending(running.process.exitcode or 0)
+        if running.making is not None:
+            self._lose(pipe, running.making, f"{how} while it was imported")
+            return
+        del self._running[pipe]
+        self.failed |= {
+            each: f"{source_of(self.folder, self.folder.agents[each])} {how}" for each in running.part.agents
+        }
 
     def _lose(self, pipe: Connection, agent: str, what: str) -> None:
         source, mine, others = split(self.folder, self._running.pop(pipe).part, agent)
@@ -96,9 +110,14 @@ class _Check:
             self._start(Part(others))
 
 
-def _check(folder: TeamFolder, part: Part, pipe: Connection) -> None:
+def _check(folder: TeamFolder, part: Part, pipe: Connection, output: int) -> None:
+    os.close(output)  # whoever reads it waits until all have closed it
     activate(folder.folder, os.environ)
-    pipe.send(asyncio.run(_made(folder, part, pipe)))
+    try:
+        found = asyncio.run(_made(folder, part, pipe))
+    except PallasError as error:
+        found = {"hosted": {}, "failed": dict.fromkeys(part.agents, error.message)}
+    pipe.send(found)
 
 
 async def _made(folder: TeamFolder, part: Part, pipe: Connection) -> Mapping[str, Any]:
@@ -131,7 +150,7 @@ def main() -> None:
     try:
         seconds = os.environ.get("PALLAS_IMPORT_SECONDS", "")
         settings = FastAgentSettings.from_env({"PALLAS_IMPORT_SECONDS": seconds})
-        check = _Check(load_team(folder, os.environ, beside=beside), settings)
+        check = _Check(load_team(folder, os.environ, beside=beside), settings, output)
         check.run()
         found = {"hosted": check.hosted, "failed": check.failed}
     except PallasError as error:

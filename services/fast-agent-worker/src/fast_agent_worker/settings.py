@@ -22,7 +22,10 @@ class FastAgentSettings(WorkerSettings):
     )
 
     import_seconds: float = Field(
-        30.0, gt=0, description="seconds after which a program that has not returned from its import is told"
+        30.0,
+        gt=0,
+        description="seconds after which a program that has not returned from its import is told, and a process that a "
+        "program blocks later is killed, after 10 at least",
     )
     gateway_urls: Names = Field(
         (),

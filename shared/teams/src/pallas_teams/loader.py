@@ -1,5 +1,6 @@
 """Loads team folders: parse, expand, check, build. All faults of all files are reported together."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pallas_teams.fast_agent.config import check_links, read_config
 from pallas_teams.fast_agent.declared import missing_parts
 from pallas_teams.fast_agent.kinds import FAST_AGENT, kinds_in
 from pallas_teams.fast_agent.project import project_tree
-from pallas_teams.faults import Fault, FaultList, Mark, TeamFaults
+from pallas_teams.faults import Fault, FaultList, Mark, TeamFaults, read_file
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
@@ -21,6 +22,8 @@ from pallas_teams.shape import Branch, merge, parse_shape
 AGENTS_FILE = "agents.yaml"
 CONFIG_FILE = "fastagent.config.yaml"
 SECRETS_FILE = "fastagent.secrets.yaml"
+
+_NAME = re.compile(rb"^name[ \t]*:", re.M)
 
 _FAILURES = (
     ArithmeticError,
@@ -56,7 +59,7 @@ def load_teams(
         TeamFaults: a folder has faults; it holds those of all folders.
     """
     faults, folders = FaultList(FIELDS), tuple(folders)
-    names = team_names((*folders, *beside))
+    names = _names((*folders, *beside))
     readings = [_read(folder, names[folder], environ, faults) for folder in folders]
     check_clashes([TeamTree(it.folder, it.name, it.tree) for it in readings if it.tree is not None], faults)
     check_links([it.folder for it in readings], beside, faults)
@@ -68,6 +71,19 @@ def load_teams(
         for team in teams
         if team is not None
     )
+
+
+def _names(folders: Iterable[Path]) -> dict[Path, str]:
+    """The names that teams have if their `agents.yaml` has none. One that has a name keeps no other from its own."""
+    names = {folder: token(folder.resolve().name, "team") for folder in folders}
+    return names | team_names(folder for folder in names if not _has_name(folder))
+
+
+def _has_name(folder: Path) -> bool:
+    try:
+        return _NAME.search(read_file(folder / AGENTS_FILE)) is not None
+    except OSError:
+        return False
 
 
 def _below(folder: Path, faults: Iterable[Fault]) -> tuple[Fault, ...]:
@@ -83,7 +99,7 @@ def load_each(
     A folder with faults does not touch the others: of two that clash, the first one without other faults can be used.
     """
     found = {folder: FaultList(FIELDS) for folder in folders}
-    names = team_names((*folders, *beside))
+    names = _names((*folders, *beside))
     readings = [_read(folder, names[folder], environ, faults) for folder, faults in found.items()]
     clashes = FaultList(FIELDS)
     check_clashes(

@@ -2,17 +2,20 @@
 
 Each is a fork of this one, which has imported fast-agent and what a worker needs. So it starts in a fraction of a
 second, and shares this memory. This process itself runs nothing of the team, and has neither threads nor an event loop.
+If it is killed, so are they. What a program leaves behind when it ends, such as its servers, is this one's to reap.
 
 It reads an order a line on its input, and writes on its output what its children say (`status`), and their ends. It
 kills them when its input ends: the process that has started it is gone then.
 """
 
+import ctypes
 import json
 import os
 import select
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +35,7 @@ _USUAL = (
 )
 """What each child would import first: it takes more than a second."""
 _AT_ONCE = 64 * 1024
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _OURS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM)
 
 
@@ -45,6 +49,8 @@ def main() -> None:
     preload()
     with quick_imports():
         from fast_agent_worker.programs.program import run_program
+    libc, parent = ctypes.CDLL(None), os.getpid()
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     children = dict[int, Status]()
     for order in _orders(orders, children):
         status = Status(order["number"], output)
@@ -56,6 +62,9 @@ def main() -> None:
         for child in children:
             os.kill(child, signal.SIGKILL)
         return
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
     signal.set_wakeup_fd(-1)
     for number in _OURS:
         signal.signal(number, signal.SIG_DFL)
@@ -81,15 +90,21 @@ def _orders(source: int, children: dict[int, Status]) -> Iterator[dict[str, Any]
         ready, _, _ = select.select([source, ended], [], [])
         if ended in ready:
             os.read(ended, _AT_ONCE)
-            for child in tuple(children):
-                found, code = os.waitpid(child, os.WNOHANG)
-                if found:
-                    children.pop(child).say(exit=os.waitstatus_to_exitcode(code))
+            for child, code in _ended():
+                if (status := children.pop(child, None)) is not None:
+                    status.say(exit=os.waitstatus_to_exitcode(code))
         if source in ready:
             if not (given := os.read(source, _AT_ONCE)):
                 return
             *lines, rest = (rest + given).split(b"\n")
             yield from map(json.loads, lines)
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    """The processes that have ended, each with its status."""
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            yield found
 
 
 if __name__ == "__main__":

@@ -33,10 +33,11 @@ log = logging.getLogger(__name__)
 _LAST_SECONDS = 600.0
 """Seconds after which a program that has not returned from its import is killed."""
 _SILENT_SECONDS = 10.0
-"""Seconds without a sign of life after which a process counts as one that does not go on."""
+"""Seconds without a sign of life after which a process counts as one that does not go on. It may be killed then."""
 _FIRST_PAUSE, _LONGEST_PAUSE, _STEADY_SECONDS = 0.2, 30.0, 60.0
 """Seconds before a process that has ended is started again: they double, unless it had worked for a while."""
 _LOOKS = 0.25
+_WARNING_SECONDS = 60.0
 _KILL_SECONDS = 5.0
 _REFUSED_SETTINGS = 2
 
@@ -69,9 +70,9 @@ class _Program:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def is_silent(self) -> bool:
-        """Whether it does not go on."""
-        return self.made and time.monotonic() - self.heard > _SILENT_SECONDS
+    def is_silent(self, seconds: float = _SILENT_SECONDS) -> bool:
+        """Whether it has not gone on for so long."""
+        return self.made and time.monotonic() - self.heard > seconds
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Programs:
     _read: set[str] = field(default_factory=set[str])
     _pauses: dict[tuple[str, ...], float] = field(default_factory=dict[tuple[str, ...], float])
     _restarts: set[asyncio.TimerHandle] = field(default_factory=set[asyncio.TimerHandle])
+    _told: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
     _changes: FolderChanges = field(init=False)
@@ -99,8 +101,7 @@ class Programs:
         for name in ("process", BROKER, STORED):
             probes.checks[name] = partial(self._missing, name)
         probes.notes["turns"] = lambda: next((it.notes["turns"] for it in self._all() if "turns" in it.notes), None)
-        probes.lives = lambda: not any(each.is_silent() for each in self._all())
-        probes.text = lambda: metrics_of({self._label(each): each.port for each in self._all() if each.port})
+        probes.text = lambda: metrics_of([(self._label(it), it.port) for it in self._running.values() if it.port])
 
     async def host(self) -> None:
         """Start a process for each part of the folder, and wait until all are settled. Those of before are stopped.
@@ -131,7 +132,11 @@ class Programs:
         """Host the folder anew whenever it has changed, for ever. With faults, it stays as it was."""
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
-            for folder in await asyncio.to_thread(self._changes.unread):
+            changed = await asyncio.to_thread(self._changes.unread)
+            if self._told and self._folder is not None and not changed:
+                self._told = False
+                await asyncio.to_thread(self._changes.doubt, self._folder.folder, partial=True)
+            for folder in changed:
                 files = await asyncio.to_thread(self._changes.changed, folder)
                 log.info("the folder has changed", extra={"folder": folder.name, "files": files})
                 try:
@@ -148,12 +153,11 @@ class Programs:
         self._restarts.clear()
         for each in self._all():
             self._stop(each)
-        for each in tuple(self._running.values()):
-            try:
-                async with asyncio.timeout(self.settings.drain_seconds + _KILL_SECONDS):
-                    await each.ended.wait()
-            except TimeoutError:
-                each.send(signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.drain_seconds + _KILL_SECONDS):
+                await asyncio.gather(*(each.ended.wait() for each in self._running.values()))
+        for each in self._running.values():
+            each.send(signal.SIGKILL)
 
     async def close(self) -> None:
         """Let processes that were stopped give their turns back, and kill those that do not end."""
@@ -164,22 +168,55 @@ class Programs:
             each.send(signal.SIGKILL)
 
     async def listen(self) -> None:
-        """Take what the processes say, until nothing can be heard any more."""
+        """Take what the processes say, until nothing can be heard any more. What cannot be understood is left out.
+
+        The pipe is open in the processes of programs, which may write anything.
+        """
         assert self.server.stdout is not None
-        async for line in self.server.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if (program := self._running.get(said.pop("number"))) is not None:
-                program.heard = time.monotonic()
-                self._hear(program, **said)
-                self._news.set()
+        warned = -_WARNING_SECONDS
+        while True:
+            try:
+                if not (line := await self.server.stdout.readline()):
+                    return
+                self._take(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                if time.monotonic() - warned > _WARNING_SECONDS:
+                    warned = time.monotonic()
+                    log.warning("a process says what cannot be understood", extra={"error": type(error).__name__})
+
+    def _take(self, said: Any) -> None:
+        match said:
+            case {"number": int(number), **facts}:
+                if (program := self._running.get(number)) is not None:
+                    self._hear(program, facts)
+                    program.heard = time.monotonic()
+                    self._news.set()
+            case _:
+                raise ValueError("no process says this")
 
     async def watch(self) -> None:
-        """Look for programs that do not return, for ever."""
+        """Look for programs that do not return, or block their process, for ever."""
+        most, looked = max(self.settings.import_seconds, _SILENT_SECONDS), time.monotonic()
         while True:
             await asyncio.sleep(_LOOKS)
+            now = time.monotonic()
+            paused, looked = now - looked - _LOOKS, now
             for each in self._all():
-                if each.making is not None and not each.stopping:
-                    self._look(each, each.making, time.monotonic() - each.since)
+                if paused > 1:  # this process was paused with the others
+                    each.heard, each.since = each.heard + paused, each.since + paused
+                if each.making is not None:
+                    self._look(each, each.making, now - each.since)
+                elif each.is_silent(most):
+                    log.error("a program blocks its process, which is killed", extra={"agents": each.part.agents})
+                    each.send(signal.SIGKILL)
+
+    async def follow_server(self) -> None:
+        """Wait for the end of what makes the processes. They are killed then."""
+        code = await self.server.wait()
+        log.error("the process that makes those of programs has ended", extra={"ending": ending(code)})
+        for each in self._running.values():
+            each.ended.set()
+        self._running.clear()
 
     def _look(self, program: _Program, agent: str, seconds: float) -> None:
         most = self.settings.import_seconds
@@ -195,25 +232,25 @@ class Programs:
         elif seconds > _LAST_SECONDS:
             self._stop(program)
 
-    def _hear(self, program: _Program, **said: Any) -> None:
+    def _hear(self, program: _Program, said: Mapping[str, Any]) -> None:
         match said:
-            case {"pid": pid}:
+            case {"pid": int(pid)}:
                 program.pid = pid
                 if program.stopping:
                     program.send(signal.SIGKILL)
-            case {"making": agent}:
+            case {"making": agent} if agent is None or agent in program.part.agents:
                 program.making, program.since = agent, time.monotonic()
-            case {"read": path}:
+            case {"read": str(path)}:
                 self._read.add(path)
-            case {"made": _, "failed": failed, "port": port}:
+            case {"made": _, "failed": bool(failed), "port": int(port)}:
                 program.made = program.settled = True
                 program.lacks, program.port = failed, port
                 if self._failed.keys() & set(program.part.agents):
                     self._failed = {each: why for each, why in self._failed.items() if each not in program.part.agents}
                     self._report()
-            case {"missing": missing, "notes": notes}:
+            case {"missing": {**missing}, "notes": {**notes}}:
                 program.missing, program.notes = missing, notes
-            case {"exit": code}:
+            case {"exit": int(code)}:
                 del self._running[program.number]
                 program.ended.set()
                 if not program.stopping:
@@ -227,8 +264,8 @@ class Programs:
                 self._start(Part(others))
             return
         log.error("a process has ended", extra={"agents": program.part.agents, "ending": ending(code)})
-        if code == _REFUSED_SETTINGS and not program.made:
-            self.process.failed.set()
+        if code == _REFUSED_SETTINGS and not program.made and not self.process.probes.started:
+            self.process.failed.set()  # later it is the folder that is refused: it may be mended
             return
         part = program.part
         steady = time.monotonic() - program.since > _STEADY_SECONDS
@@ -249,6 +286,7 @@ class Programs:
         reason = f"{source} {what}"
         log.error("a program is left out", extra={"team": self._folder.name, "agents": mine, "reason": reason})
         self._failed |= dict.fromkeys(mine, reason)
+        self._told = True
         self._report()
         return others
 
@@ -262,7 +300,8 @@ class Programs:
     def _start(self, part: Part) -> _Program:
         program = _Program(next(self._numbers), part)
         self._running[program.number] = program
-        environ = {"PALLAS_INSTANCE": f"{self.process.instance}-{program.number}", "PALLAS_PORT": "0"}
+        environ = {"PALLAS_INSTANCE": f"{self.process.instance}-{program.number}"}
+        environ |= {"PALLAS_HOST": "127.0.0.1", "PALLAS_PORT": "0"}  # of its probes, which this process asks
         order = {"number": program.number, "agents": part.agents, "failed": part.failed, "environ": environ}
         assert self.server.stdin is not None
         self.server.stdin.write(json.dumps(order).encode() + b"\n")
@@ -290,7 +329,9 @@ class Programs:
                 return f"{self._label(each)} {'does not answer' if each.made else 'is being imported'}"
             if name in each.missing:
                 return each.missing[name]
-        return "a program starts again" if name == "process" and self._restarts else None
+        if name != "process":
+            return None
+        return "a program starts again" if self._restarts else None if self._all() else "the programs are replaced"
 
     @asynccontextmanager
     async def _reading(self) -> AsyncGenerator[set[str]]:
@@ -319,6 +360,7 @@ async def programs_of(settings: FastAgentSettings, process: Process) -> AsyncGen
         async with (
             process.running(programs.listen(), "programs"),
             process.running(programs.watch(), "watch of programs"),
+            process.running(programs.follow_server(), "fork server"),
         ):
             try:
                 await programs.host()

@@ -5,24 +5,27 @@ Most such programs make all in `main()`. The program runs in a thread, because i
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import Any, Never
+from typing import Any
 
 from fast_agent import FastAgent
 
 from fast_agent_worker.project.reasons import reason_of
 from pallas_contracts.errors import Rejected
 
-RUN_SECONDS = 30.0
-"""How long a program may take until it runs its agents."""
+RUN_SECONDS = 20.0
+"""How long a program may take until it runs its agents. The process does nothing else meanwhile."""
 _RUNS = ("run", "start_server")
 
 _kept: list[ModuleType] = []
 """The modules that were run: what their agents use is in them."""
+_found: ContextVar[list[FastAgent] | None] = ContextVar("_found", default=None)
+"""Set in what a program runs before it has run its agents."""
 
 
 class _Runs(BaseException):
@@ -39,12 +42,13 @@ def instances_of_a_run(file: Path, folder: Path, package: str) -> list[FastAgent
     ended: list[BaseException | None] = []
 
     def run() -> None:
+        _found.set(found)
         with ExitStack() as stack:
             stack.push(lambda _kind, error, _traceback: ended.append(error) is None)
             _execute(file, package)
 
-    with _stopped_at_run(found):
-        thread = Thread(target=run, name=f"run {file.name}", daemon=True)
+    thread = Thread(target=run, name=f"run {file.name}", daemon=True)
+    with _stopped_at_run(found, thread):
         thread.start()
         thread.join(RUN_SECONDS)
     if found:
@@ -73,16 +77,27 @@ def _execute(file: Path, package: str) -> None:
 
 
 @contextmanager
-def _stopped_at_run(found: list[FastAgent]) -> Iterator[None]:
-    def stop(fast: FastAgent, *_arguments: Any, **_options: Any) -> Never:
-        found.append(fast)
-        raise _Runs
+def _stopped_at_run(found: list[FastAgent], thread: Thread) -> Iterator[None]:
+    """Stop the program where it runs its agents, also after the block: it may be late."""
+    waits = True
+
+    def stopped(usual: Callable[..., Any]) -> Callable[..., Any]:
+        def stop(fast: FastAgent, *arguments: Any, **options: Any) -> Any:
+            into = _found.get()
+            if into is None and not waits:
+                return usual(fast, *arguments, **options)
+            (found if into is None else into).append(fast)
+            raise _Runs
+
+        return stop
 
     before = {name: getattr(FastAgent, name) for name in _RUNS}
-    for name in _RUNS:
-        setattr(FastAgent, name, stop)
+    for name, method in before.items():
+        setattr(FastAgent, name, stopped(method))
     try:
         yield
     finally:
-        for name, method in before.items():
-            setattr(FastAgent, name, method)
+        waits = False
+        if not thread.is_alive():
+            for name, method in before.items():
+                setattr(FastAgent, name, method)

@@ -32,9 +32,8 @@ class _Kind:
 def passed_over(folder: Path, configs: Collection[str], looked_at: Collection[Path], *, top: bool) -> Iterator[str]:
     """A sentence for each kind of what is not looked at.
 
-    `configs` are the names of fast-agent's files of settings, `looked_at` are the real paths of
-    the sources of the team. `top`: they are
-    programs at the top of the folder.
+    `configs` are the names of fast-agent's files of settings, `looked_at` are the real paths of the sources of the
+    team. `top`: they are programs at the top of the folder.
     """
     why = "there are programs at the top" if top else "it is too deep below the top"
     programs = _Kind("program is", "programs are", f"{why}; name its agents in an agents.yaml")

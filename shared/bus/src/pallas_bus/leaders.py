@@ -121,6 +121,7 @@ class Leaders:
         now, before = time.monotonic(), self._absent
         self.bus.seen |= self.bus.used.keys() & there
         self._absent = {name: before.get(name, now) for name in self.bus.seen - there}
+        self.bus.missed |= self._absent
         gone, self.gone = self.gone, frozenset(self._absent.keys() & before.keys())
         if self.gone - gone:
             log.warning("the broker has lost streams", extra={"streams": sorted(self.gone)})

@@ -24,7 +24,7 @@ from pallas_bus.kv import Table, watch
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.backups import Hold
 from pallas_contracts.bounds import MANY, line
-from pallas_contracts.catalog import HOLDS, PRESENCE_TTL, READ_AGENT, WORKERS
+from pallas_contracts.catalog import HOLDS, PRESENCE_TTL, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
@@ -314,6 +314,7 @@ async def execute_turns(
         metrics.watch(free, lambda: holding.why is not None)
         process.probes.notes["turns"] = lambda: holding.why
         bus.on_reconnect(reread)
+        bus.on_made_again(TURN_QUEUE.name, partial(running.queue_lost, bus))
         await executor.start()
         keeping = process.vital(bus.spawn(running.send_in_progress()))
         try:

@@ -321,10 +321,10 @@ async def test_a_change_reverted_while_it_was_loaded_is_hosted_when_made_again(
             yield
         read.append(folder)
 
-    def load_reverted_folder(*given: Any, **options: Any) -> Any:
+    def load_reverted_folder(*given: Any, **named: Any) -> Any:
         monkeypatch.setattr(host_teams, "load_each", load_each)
         lab.edit("title: Surely", "title: Sure")
-        return load_each(*given, **options)
+        return load_each(*given, **named)
 
     monkeypatch.setattr(FolderChanges, "reading", told)
     monkeypatch.setattr(host_teams, "load_each", load_reverted_folder)

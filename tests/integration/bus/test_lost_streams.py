@@ -16,12 +16,15 @@ from pallas_bus import leaders as leaders_module
 from pallas_bus import streams as streams_module
 from pallas_bus.connection import Bus
 from pallas_bus.kv import delete, get, put, watch
-from pallas_bus.leaders import watch_leaders
+from pallas_bus.leaders import Leaders, watch_leaders
 from pallas_bus.reads import Record, read
 from pallas_bus.streams import declare, stream_name, stream_names
-from pallas_contracts.catalog import GATEWAY, TURN_LOG, WORKERS
+from pallas_contracts.backups import Hold
+from pallas_contracts.catalog import GATEWAY, HOLDS, TURN_LOG, WORKER, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.health import HealthAsked
+from pallas_contracts.message import utc_now
+from pallas_turns.executor import watch_holds
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +99,32 @@ async def test_a_new_replica_leaves_a_lost_bucket_to_one_that_runs_and_has_its_e
             await eventually(lambda: read.get("a") == asked("before"))
         with pytest.raises(Conflict):
             await put(other, bucket, asked("stranger"), key="a", after=0)
+
+
+async def test_whoever_makes_a_lost_bucket_writes_its_entries_at_once_and_a_hold_holds_meanwhile(
+    bus: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaders_module, "UNTIL_MADE", 0)
+    gateway, worker = await bus(GATEWAY), await bus(WORKER)
+    await declare(gateway, HOLDS)
+    hold = Hold(backup="b", taken_at=utc_now(), restored_at=utc_now(), restored_by="tests")
+    for _ in range(2):
+        await put(gateway, HOLDS, hold, hold="restore")
+    async with watch(gateway, HOLDS) as owned, watch_holds(worker, by_setting=False) as holding:
+        await soon(owned.synced.wait())
+        leaders = Leaders(gateway, {})
+        await leaders.ask()
+        await lose(gateway, stream_name(HOLDS))
+        for _ in range(2):
+            await leaders.ask()
+        assert leaders.missing() is None
+        await eventually(lambda: owned.entry("restore")[1] == 1)
+        assert await get(worker, HOLDS, hold="restore") == hold
+        await delete(gateway, HOLDS, hold="restore")
+        await eventually(lambda: "restore" not in holding.table)
+        assert holding.why is not None
+        await put(gateway, HOLDS, hold.model_copy(update={"released_at": utc_now()}), hold="restore")
+        await eventually(lambda: holding.why is None)
 
 
 async def test_a_bucket_that_nobody_makes_again_is_made_by_a_new_replica(

@@ -202,3 +202,22 @@ async def test_a_fork_of_which_nobody_was_told_does_not_run(tmp_path: Path) -> N
         mine = [each.name() for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
         assert "waits" not in mine
         assert world.server.process is None
+
+
+async def test_a_fork_that_cannot_be_watched_is_ended_and_the_program_starts_without_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked, open_one = list[int](), os.pidfd_open
+
+    def refuses_the_first(pid: int, flags: int = 0) -> int:
+        forked.append(pid)
+        if len(forked) == 1:
+            raise OSError("no descriptor")
+        return open_one(pid, flags)
+
+    monkeypatch.setattr(os, "pidfd_open", refuses_the_first)
+    async with a_world(tmp_path) as world:
+        child = await world.start_waiting()
+        assert not isinstance(child.process, Forked)
+        assert is_gone(forked[0])
+        assert "no descriptor" in world.lines[-1]

@@ -1,10 +1,14 @@
 """What servers say of streams: which can store messages, and how far their replicas are."""
 
-from typing import Any
+from typing import Any, override
 
 import pytest
 
-from pallas_bus.leaders import is_led
+from pallas_bus import leaders as leaders_module
+from pallas_bus.client import BusClient
+from pallas_bus.connection import Bus
+from pallas_bus.errors import api_error
+from pallas_bus.leaders import Leaders, is_led
 from pallas_bus.servers import Server, StreamView, views
 
 NOW, LONG_AGO, NEVER = 400_000_000, 6_000_000_000, 0
@@ -56,3 +60,26 @@ def test_what_the_others_say_of_a_lost_leader_does_not_count() -> None:
 
 def test_a_stream_of_a_server_without_a_cluster_is_led_by_it() -> None:
     assert views([server("one", LOG=None)]) == {"LOG": StreamView("one", {})}
+
+
+@pytest.mark.parametrize(("err_code", "refused"), [(10005, False), (10052, True)])
+async def test_a_lost_stream_is_tried_again_unless_the_broker_refuses_it_for_good(
+    err_code: int, *, refused: bool
+) -> None:
+    class Refusing(Bus):
+        """A broker that has lost its stream, and makes none."""
+
+        @override
+        async def api(self, subject: str, body: object, timeout: float | None = None) -> dict[str, Any]:
+            if subject == "STREAM.NAMES":
+                return {"streams": []}
+            raise api_error({"code": 400, "err_code": err_code}, subject)
+
+    bus = Refusing("tester", "one", BusClient(), used={"LOG": {}}, seen={"LOG"})
+    leaders = Leaders(bus, {})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(leaders_module, "UNTIL_MADE", 0)
+        for _ in range(2):
+            await leaders.ask()
+    assert leaders.missing() == "missing: LOG"
+    assert leaders.refused is refused

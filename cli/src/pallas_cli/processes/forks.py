@@ -69,7 +69,16 @@ class ForkServer:
                 why = error or type(error).__name__
                 self._report(f"a service is started without the fork server: {why} (log: {self._log})")
                 return None
-        return Forked(pid) if pid is not None else None
+        try:
+            return Forked(pid) if pid is not None else None
+        except OSError as error:  # nobody would know of it
+            self._report(f"a service is started without the fork server: {error} (log: {self._log})")
+            assert pid is not None
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            return None
 
     async def _ask(self, module: str, program: Program, output: int) -> int | None:
         connection = self._opened()

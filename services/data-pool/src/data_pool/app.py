@@ -34,7 +34,7 @@ from pallas_runtime.http.senders import accepted_hosts
 from pallas_runtime.process import STORED, Process
 from pallas_runtime.run import Service
 from pallas_turns.executor import Executor, Troubles, execute_turns
-from pallas_turns.offer import connect_service, offer_agents
+from pallas_turns.offer import connect_service, offer_agents, publish_again
 
 _PULL_SECONDS = 60.0
 """How long a pull waits for a turn. There is one for each agent, and most agents have nothing to do."""
@@ -88,6 +88,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         forget = partial(forget_silent, registrations, hosting, settings.pool_forget_hours * 3600)
         await enter(polling(bus, forget, _FORGET_EVERY))
         troubles = Troubles(agents=hosting.troubles)
+        publish_again(bus, registrations.publish_lost)
         await enter(offer_agents(executor, process, publish=[registrations.publish_missing], troubles=troubles))
         service = await answering(bus, description="registers data agents")
         stack.push_async_callback(service.finish)

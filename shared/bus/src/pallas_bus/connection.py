@@ -64,6 +64,8 @@ class Bus:
     """The streams that this process uses by name, each with its configuration if this service declares it."""
     seen: set[str] = field(default_factory=set[str])
     """Those that were there once."""
+    missed: dict[str, float] = field(default_factory=dict[str, float])
+    """When each that was lost was first seen missing, the last time, on the monotonic clock."""
     remade: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """When those that were lost were there again."""
     _on_made_again: list[tuple[str, Poll]] = field(default_factory=list[tuple[str, Poll]])

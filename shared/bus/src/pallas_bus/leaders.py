@@ -43,6 +43,9 @@ WRITE_EVERY = 5
 UNTIL_MADE = EVERY + 0.5
 """Seconds until a missing stream is made again: all processes that use it have noticed."""
 
+NO_PEERS = 10005
+"""The error when too few servers of the cluster are there."""
+
 _TIMEOUT = 2.0
 _SILENT = 5.0
 """Seconds after which a replica counts as lost. Leaders hear from each about once a second."""
@@ -118,6 +121,7 @@ class Leaders:
         now, before = time.monotonic(), self._absent
         self.bus.seen |= self.bus.used.keys() & there
         self._absent = {name: before.get(name, now) for name in self.bus.seen - there}
+        self.bus.missed |= self._absent
         gone, self.gone = self.gone, frozenset(self._absent.keys() & before.keys())
         if self.gone - gone:
             log.warning("the broker has lost streams", extra={"streams": sorted(self.gone)})
@@ -139,11 +143,18 @@ class Leaders:
         except Unavailable:
             return False
         except PallasError as error:
-            if error.facts.get("err_code") != NAME_IN_USE:  # another replica has made it
+            code = error.facts.get("err_code")
+            if code == NO_PEERS:  # servers of the cluster are away
+                return False
+            if code != NAME_IN_USE:  # another replica has made it
                 self._refused_at = self.bus.breaks
                 log.error("a lost stream cannot be made", extra={"stream": name, "reason": error.message})
                 return False
         log.warning("a lost stream was made again", extra={"stream": name})
+        # Now and not with the next look: until its entries are written, processes that start find none.
+        del self._absent[name]
+        self.gone -= {name}
+        self.bus.made_again({name})
         return True
 
     async def _stores(self, stream: str) -> bool:

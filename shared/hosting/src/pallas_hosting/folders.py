@@ -19,7 +19,7 @@ from pallas_contracts.agents import AgentDefinition, Trouble
 from pallas_contracts.bounds import line
 from pallas_contracts.errors import PallasError
 from pallas_teams import FolderChanges, TeamFaults, TeamFolder, load_each
-from pallas_turns.definitions import publish_definitions
+from pallas_turns.definitions import publish_definitions, publish_lost
 from pallas_turns.executor import Executor
 from pallas_turns.runtime import HostedAgent
 
@@ -213,14 +213,15 @@ class HostTeams:
         await self.executor.host(fresh.team, fresh.agents)
 
     async def publish(self) -> None:
-        """Publish the definitions of all hosted teams, which may have been lost.
+        """Publish the definitions of all hosted teams that were lost. What others have published stays.
 
         Raises:
             Unavailable: the catalogue cannot be written now.
         """
         async with self._publishing:
             for team in self.hosted.values():
-                await self._publish(team)
+                definitions = [hosted.definition for hosted in team.agents]
+                await publish_lost(self.bus, team.team, [*definitions, *team.unstarted])
 
     async def _publish(self, team: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in team.agents]

@@ -16,7 +16,7 @@ from pallas_bus.kv import Table
 from pallas_bus.leaders import Leaders, watch_leaders
 from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_LOG, TURN_QUEUE
-from pallas_contracts.turns import Claimed, Fault, Principal, TurnAsked, TurnRequested
+from pallas_contracts.turns import Claimed, Fault, TurnAsked, TurnRequested
 from pallas_turns.admission import AdmitTurn, TurnRates
 from pallas_turns.cancel import WaitingTurn, WaitingTurns, cancel_turn, withdraw_turn
 from pallas_turns.claims import Cursor, TurnRef, Waiting
@@ -134,15 +134,13 @@ class Calls:
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
-    async def resume(
-        self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
-    ) -> TurnEnd | None:
+    async def resume(self, ref: TurnRef, behind: Cursor, observer: Observer, *, progress: bool) -> TurnEnd | None:
         """Follow a turn again, from the cursor `behind` to its end. None: its log has expired.
 
         `progress`: whether the caller wants progress.
         """
         self.metrics.stream_resumed(ref)
-        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
+        resumed = await resume_turn(self.bus, self.feeds, ref, behind, progress=progress, text=observer.text)
         if resumed is None:
             return None
         waits = nullcontext() if resumed.waiting is None else self._waits(resumed.waiting, None)
@@ -201,6 +199,10 @@ class _Followed:
         if self.waiting is not None:
             self.waiting.claim = claim
         self.taken(claim)
+
+    def on_log_lost(self) -> None:
+        if self.waiting is not None:
+            self.waiting.log_lost()
 
     def on_cancelled_in_queue(self) -> None:
         if self.queued is not None:

@@ -14,7 +14,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Self
+
+from pydantic import ValidationError
 
 from pallas_bus import kv
 from pallas_bus.connection import Bus
@@ -22,14 +25,15 @@ from pallas_bus.errors import retry_while_unavailable
 from pallas_bus.kv import Table
 from pallas_bus.reads import read
 from pallas_contracts.agents import Limits, WorkerPresence
-from pallas_contracts.catalog import AGENTS, TURN_CLAIM, TURN_LOG, TURN_QUEUE
-from pallas_contracts.errors import PallasError
+from pallas_contracts.catalog import AGENTS, TURN_CLAIM, TURN_LOG, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnAsked, TurnClaim, TurnOutcome, TurnRequested
 from pallas_turns.admission import failed_to_start
-from pallas_turns.claims import TurnRef, cancel_unclaimed, claim_state, request_cancel
+from pallas_turns.claims import TurnRef, cancel_unclaimed, claim_state, find_waiting, request_cancel
 from pallas_turns.content import drop
 from pallas_turns.model import AGENT_RETRY_AFTER_MS, Refusal
+from pallas_turns.queue import deliveries_of, queue_state
 from pallas_turns.write import CONTENT_SECONDS, KEPT, Keeping, TurnWriter
 
 log = logging.getLogger(__name__)
@@ -75,7 +79,7 @@ async def withdraw_turn(
     *,
     lost: int = 0,
 ) -> None:
-    """End the cancelled turn whose message is at `position` in the queue's stream, unless a worker has claimed it.
+    """End the cancelled turn whose message was at `position` in the queue's stream, unless a worker has claimed it.
 
     With position 0, which means unknown, this does nothing. An error is only logged: the next worker that pulls the
     turn then ends it. `ended(outcome)` is called if the turn had no outcome before. `lost` is the last attempt of a
@@ -94,7 +98,8 @@ async def withdraw_turn(
         writer = TurnWriter(bus, ref, lost or 1, fence, keep, early_content=bool(lost))
         if await writer.conclude(outcome) and ended is not None:
             ended(outcome)
-        await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
+        if (waiting := await find_waiting(bus, ref)) is not None:  # at `position`, unless the queue was made again
+            await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": waiting.position, "no_erase": True})
         if not lost:  # else there is content of an attempt, which is removed when the outcome says
             await drop(bus, ref)
     except PallasError as error:
@@ -128,6 +133,52 @@ def _outcome(request: TurnRequested, attempt: int) -> TurnOutcome:
     )
 
 
+async def cancel_begun(bus: Bus) -> None:
+    """Cancel each turn that had begun when the log was lost, whoever follows it: it may have taken effect.
+
+    Those were put into the queue before the log was made again, and delivered. One that was claimed since with its
+    first delivery had not begun. Workers may not have noticed the loss, so a cancel tells them.
+
+    Raises:
+        Unavailable: the broker did not answer; the call may be repeated.
+    """
+    made = datetime.fromisoformat((await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {}))["created"])
+    delivered = dict[tuple[str, str], int]()
+    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(), batch=_READ_AT_ONCE):
+        if record.time >= made:
+            return
+        try:
+            request = TurnRequested.model_validate_json(record.data)
+        except ValidationError:  # whoever pulls it keeps it as a dead letter
+            continue
+        ref, agent = TurnRef.of(request), (request.team, request.agent)
+        if agent not in delivered:
+            delivered[agent] = await _delivered(bus, *agent)
+        if record.seq > delivered[agent]:
+            continue
+        last = (await claim_state(bus, ref)).claim
+        if not isinstance(last, Claimed):
+            await cancel_unclaimed(bus, ref, LOG_LOST, request)
+        elif last.delivery is None or deliveries_of(last.delivery) > 1:
+            await request_cancel(bus, ref, LOG_LOST, request)
+
+
+async def _delivered(bus: Bus, team: str, agent: str) -> int:
+    """The position of the turn of an agent that was delivered last; 0 if it never had a worker."""
+    try:
+        return (await queue_state(bus, team, agent)).delivered_position
+    except Unavailable as error:
+        if error.code != "no_stream":
+            raise
+        return 0
+
+
+LOG_LOST = "The broker has lost the log of the turn."
+"""The reason of the cancel of a turn that had begun."""
+
+_READ_AT_ONCE = 32
+"""Turns of the queue that are read at once: each may have a megabyte."""
+
 EVERY = 1.0
 """Seconds between two looks. An agent has to fail at two of them: its next worker may be there in a moment."""
 
@@ -157,6 +208,10 @@ class WaitingTurn:
 
     def __exit__(self, *_: object) -> None:
         del self.turns.waiting[self]
+
+    def log_lost(self) -> None:
+        """The turn is cancelled because its log was lost, here or by another process."""
+        self.given_up = Refusal("worker_lost", f"{LOG_LOST} {_UNKNOWN}", turn_id=self.request.turn_id)
 
 
 @dataclass
@@ -202,7 +257,10 @@ class WaitingTurns:
         """The log was lost, with what the turns had done that had begun: they end."""
         for turn in list(self.waiting):
             if turn.claim is not None:
-                await self._give_up(turn, Refusal("worker_lost", ""), "The broker has lost the log of the turn.")
+                turn.log_lost()
+                await self._give_up(turn, Refusal("worker_lost", LOG_LOST))
+        if self.bus.service == TURN_LOG.owner:
+            await cancel_begun(self.bus)
 
     async def queue_lost(self) -> None:
         """The queue was lost, with the turns that had not begun: they end."""
@@ -211,7 +269,7 @@ class WaitingTurns:
             if turn.claim is None:
                 await self._give_up(turn, why)
 
-    async def _give_up(self, turn: WaitingTurn, why: Refusal, lost: str = "The worker was lost.") -> None:
+    async def _give_up(self, turn: WaitingTurn, why: Refusal) -> None:
         ref, claim = TurnRef.of(turn.request), turn.claim
         try:
             if turn not in self.waiting:
@@ -220,9 +278,9 @@ class WaitingTurns:
                 cancelled = await cancel_unclaimed(self.bus, ref, why.message, turn.request)
             else:
                 cancelled = await request_cancel(self.bus, ref, why.message, turn.request)
-                why = Refusal("worker_lost", " ".join(filter(None, (lost, why.message, _UNKNOWN))))
+                why = Refusal("worker_lost", f"The worker was lost. {why.message} {_UNKNOWN}")
             if cancelled:
-                turn.given_up = replace(why, turn_id=ref.turn_id)
+                turn.given_up = turn.given_up or replace(why, turn_id=ref.turn_id)
                 log.warning("given up: nobody can execute the turn", extra=ref.facts)
                 if claim is not None:  # whoever follows one that nobody had claimed withdraws it
                     await withdraw_turn(self.bus, turn.request, turn.position, self.ended, lost=claim.attempt)

@@ -73,6 +73,18 @@ async def publish_definitions(
         log.info("agent retired", extra={"team": team, "agent": known.agent})
 
 
+async def publish_lost(bus: Bus, team: str, definitions: Iterable[AgentDefinition]) -> None:
+    """Publish those of a team that the catalogue has lost: it has no entry, and no mark of a removal.
+
+    Raises:
+        Unavailable: the catalogue cannot be written now.
+    """
+    published = await _published(bus, team)
+    for definition in definitions:
+        if definition.agent not in published:
+            await _publish(bus, definition, _UNKNOWN)  # or another process does at this moment
+
+
 async def publish_definition(bus: Bus, definition: AgentDefinition, published: _Published = _UNKNOWN) -> None:
     """Publish one agent, unless the published definition is the same or newer.
 

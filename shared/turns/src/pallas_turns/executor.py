@@ -24,7 +24,7 @@ from pallas_bus.kv import Table, watch
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.backups import Hold
 from pallas_contracts.bounds import MANY, line
-from pallas_contracts.catalog import HOLDS, PRESENCE_TTL, READ_AGENT, WORKERS
+from pallas_contracts.catalog import HOLDS, PRESENCE_TTL, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
 from pallas_runtime.process import Process
@@ -58,20 +58,25 @@ BY_SETTING = "held by PALLAS_HOLD"
 
 @dataclass
 class Holding:
-    """The holds as of now. Made by `watch_holds`. `on_change` is called when there may be another answer."""
+    """The holds as of now. Made by `watch_holds`. `on_change` is called when there may be another answer.
+
+    Nobody removes a hold, it is released. One that is missing was lost, and holds on.
+    """
 
     table: Table[Hold]
     by_setting: bool = False
     on_change: Callable[[], None] = field(default=lambda: None)
     why: str | None = _NOT_READ
     """Why no turn is taken, None if turns are."""
+    _known: dict[str, Hold] = field(default_factory=dict[str, Hold])
 
     def changed(self, *_: object) -> None:
         """Take what the bucket says now."""
+        self._known |= dict(self.table.items())
         if self.by_setting:
             self.why = BY_SETTING
         elif self.table.synced.is_set():
-            self.why = next((reason_of(hold) for hold in self.table.values() if hold.active), None)
+            self.why = next((reason_of(hold) for hold in self._known.values() if hold.active), None)
         self.on_change()
 
 
@@ -309,6 +314,7 @@ async def execute_turns(
         metrics.watch(free, lambda: holding.why is not None)
         process.probes.notes["turns"] = lambda: holding.why
         bus.on_reconnect(reread)
+        bus.on_made_again(TURN_QUEUE.name, partial(running.queue_lost, bus))
         await executor.start()
         keeping = process.vital(bus.spawn(running.send_in_progress()))
         try:

@@ -137,6 +137,11 @@ class Delivery:
         await self.bus.send(self.reply, b"+WPI")
 
 
+def deliveries_of(delivery: str) -> int:
+    """How often a message was delivered, with the delivery that has this reply subject."""
+    return int(delivery.split(".")[-5])
+
+
 async def nak(bus: Bus, delivery: str) -> None:
     """Nak a delivery on behalf of a lost worker; `delivery` is the reply subject that the worker's claim names.
 

@@ -13,13 +13,13 @@ from pallas_contracts.turns import (
     Claimed,
     Fault,
     InputRequired,
-    Principal,
     Restarted,
     Result,
     TurnOutcome,
     turn_error,
 )
 from pallas_runtime.telemetry import tracer
+from pallas_turns.cancel import LOG_LOST
 from pallas_turns.claims import Cursor, TurnFound, TurnRef, Waiting, find_in_log, find_waiting
 from pallas_turns.content import whole_result
 from pallas_turns.feed import TurnFeed
@@ -47,6 +47,10 @@ class FollowedTurn(Protocol):
 
     def on_cancelled_in_queue(self) -> None:
         """The turn was cancelled before any worker claimed it."""
+        ...
+
+    def on_log_lost(self) -> None:
+        """The turn was cancelled because its log was lost."""
         ...
 
     def on_relayed(self) -> None:
@@ -83,8 +87,9 @@ async def _relay(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> Turn
                     await observer.on_attempt(feed.cursor.attempt)
                 case CancelRequested() if waited:
                     turn.on_cancelled_in_queue()
-                case CancelRequested():
-                    pass
+                case CancelRequested(reason=reason):
+                    if reason == LOG_LOST:
+                        turn.on_log_lost()
                 case _ if observer.listens:
                     turn.on_relayed()
                     await observer.on_event(item, feed.cursor)
@@ -141,7 +146,7 @@ class Resumed:
 
 
 async def resume_turn(
-    bus: Bus, feeds: TurnFeeds, ref: TurnRef, caller: Principal, behind: Cursor, *, progress: bool, text: bool = False
+    bus: Bus, feeds: TurnFeeds, ref: TurnRef, behind: Cursor, *, progress: bool, text: bool = False
 ) -> Resumed | None:
     """Open the turn's feed behind a cursor. None: neither the log nor the queue has the turn any more.
 

@@ -6,6 +6,7 @@ grows with every delivery.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from enum import Enum
 from opentelemetry import trace
 
 from pallas_bus.connection import Bus
+from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import CancelRequested, TurnClaim
 from pallas_turns.claims import TurnRef, last_position
@@ -79,12 +81,15 @@ class Running:
     """The attempts of this worker by turn, and all its deliveries.
 
     `claiming` maps turns that are being claimed to the position of the last claim or cancel received. A later claim may
-    arrive before this worker knows that its own is stored.
+    arrive before this worker knows that its own is stored. `deliveries` maps those of this worker to the time at which
+    they arrived, on the monotonic clock; `lost` are those of a queue that was lost. To settle one of these would settle
+    another turn of the queue that was made again.
     """
 
     turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
     claiming: dict[str, int] = field(default_factory=dict[str, int])
-    deliveries: set[Delivery] = field(default_factory=set[Delivery])
+    deliveries: dict[Delivery, float] = field(default_factory=dict[Delivery, float])
+    lost: set[Delivery] = field(default_factory=set[Delivery])
     draining: bool = False
 
     @contextmanager
@@ -137,15 +142,21 @@ class Running:
             if not running.task.done() and await last_position(bus, running.ref) > running.fence:
                 running.stop()
 
+    async def queue_lost(self, bus: Bus) -> None:
+        """The queue was lost and made again. Deliveries that arrived after it was seen missing are of the new one."""
+        missed = bus.missed[TURN_QUEUE.name]
+        self.lost |= {delivery for delivery, arrived in self.deliveries.items() if arrived <= missed}
+
     async def settle(self, delivery: Delivery, taking: Awaitable[End]) -> None:
         """Wait for the end of a delivery, and settle it. Progress acks keep it here meanwhile."""
-        self.deliveries.add(delivery)
+        self.deliveries[delivery] = time.monotonic()
         try:
             end = await taking
         except asyncio.CancelledError:
-            trace.get_current_span().set_attribute("pallas.settled", "nak")
-            with suppress(PallasError):
-                await delivery.nak()
+            if delivery not in self.lost:
+                trace.get_current_span().set_attribute("pallas.settled", "nak")
+                with suppress(PallasError):
+                    await delivery.nak()
             raise
         except PallasError as error:
             log.warning("cannot execute the turn now", extra={"reason": error.message})
@@ -154,7 +165,11 @@ class Running:
             log.exception("executing the turn failed", extra={"delivered": delivery.delivered})
             end = End.LATER
         finally:
-            self.deliveries.discard(delivery)
+            del self.deliveries[delivery]
+            lost = delivery in self.lost
+            self.lost.discard(delivery)
+        if lost:
+            return
         trace.get_current_span().set_attribute("pallas.settled", end.value)
         with suppress(PallasError):
             match end:
@@ -175,6 +190,6 @@ class Running:
         """Send a progress ack for every delivery every few seconds, for ever."""
         while True:
             await asyncio.sleep(IN_PROGRESS_SECONDS)
-            for delivery in list(self.deliveries):
+            for delivery in self.deliveries.keys() - self.lost:
                 with suppress(PallasError):
                     await delivery.working()

@@ -275,7 +275,7 @@ class Resumption:
     async def _resume(self, observer: StreamObserver, behind: Cursor) -> TurnEnd | None:
         call = observer.call
         progress = call.progress_token is not None
-        return await self.calls.resume(call.ref, call.caller, behind, observer, progress=progress)
+        return await self.calls.resume(call.ref, behind, observer, progress=progress)
 
 
 USE = "event"

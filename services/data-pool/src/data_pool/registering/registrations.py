@@ -23,7 +23,7 @@ from pallas_contracts.errors import Conflict, Denied, NotFound, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_runtime.front import check_callers, is_among
-from pallas_turns.definitions import revision_of
+from pallas_turns.definitions import publish_lost, revision_of
 from pallas_turns.queue import delete_consumer
 
 log = logging.getLogger(__name__)
@@ -256,6 +256,15 @@ class Registrations:
         wanted = {agent: revision_of(entry.definition) for agent, entry in self.table.items()}
         for agent in {agent for agent, _ in published.items() ^ wanted.items()}:
             await self.publish(agent)
+
+    async def publish_lost(self) -> None:
+        """Publish what the catalogue has lost, which the copy of it does not show.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        await self.table.synced.wait()
+        await publish_lost(self.bus, DATA_TEAM, [entry.definition for entry in self.table.values()])
 
 
 def _entry(caller: Principal, read: Registration, *, connects: bool) -> DataAgent:

@@ -136,7 +136,7 @@ class ExecutionRoutes:
 
     async def _stream(self, ref: TurnRef, caller: Caller, behind: Cursor) -> AsyncGenerator[str]:
         events = asyncio.Queue[str](_MOST_UNSENT)
-        task = asyncio.create_task(self._follow(ref, caller, behind, events))
+        task = asyncio.create_task(self._follow(ref, behind, events))
         self.streams[task] = caller.owner
         try:
             while True:
@@ -152,9 +152,9 @@ class ExecutionRoutes:
             self.streams.pop(task, None)
             task.cancel()
 
-    async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, events: asyncio.Queue[str]) -> None:
+    async def _follow(self, ref: TurnRef, behind: Cursor, events: asyncio.Queue[str]) -> None:
         try:
-            end = await self.turns.calls.resume(ref, caller.principal, behind, _Events(events), progress=True)
+            end = await self.turns.calls.resume(ref, behind, _Events(events), progress=True)
             if end is not None:
                 await events.put(_last(end))
         except PallasError as error:

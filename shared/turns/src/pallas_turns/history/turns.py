@@ -286,12 +286,3 @@ async def read_turns(
     for contract in (TURN_CLAIM, TURN_OUTCOME):
         records += [record async for record in read(bus, TURN_LOG.name, contract.template.filter(**ids), since=since)]
     return sorted(fold(records).values(), key=lambda turn: turn.turn_id)
-
-
-async def read_conversation(bus: Bus, conversation: str) -> list[TurnHistory]:
-    """Read all turns of a conversation, given by its keyed hash (`LogKey.conversation`); without events.
-
-    Raises:
-        Unavailable: the broker does not answer.
-    """
-    return [turn for turn in await read_turns(bus) if turn.conversation == conversation]

@@ -77,7 +77,7 @@ class ForkServer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+                await asyncio.to_thread(os.waitpid, pid, 0)
             return None
 
     async def _ask(self, module: str, program: Program, output: int) -> int | None:

@@ -80,8 +80,9 @@ def _names(folders: Iterable[Path]) -> dict[Path, str]:
 
 
 def _has_name(folder: Path) -> bool:
+    file = folder / AGENTS_FILE
     try:
-        return _NAME.search(read_file(folder / AGENTS_FILE)) is not None
+        return file.is_file() and _NAME.search(read_file(file)) is not None
     except OSError:
         return False
 

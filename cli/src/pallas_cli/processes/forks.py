@@ -74,10 +74,7 @@ class ForkServer:
         except OSError as error:  # nobody would know of it
             self._report(f"a service is started without the fork server: {error} (log: {self._log})")
             assert pid is not None
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+            _end(pid)
             return None
 
     async def _ask(self, module: str, program: Program, output: int) -> int | None:
@@ -117,3 +114,10 @@ class ForkServer:
             )
         self._socket = ours
         return ours
+
+
+def _end(pid: int) -> None:
+    """Kill a child and forget it."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -126,13 +126,6 @@ async def test_delete_retires_the_team(pallas: Pallas, world: World) -> None:
     assert (await pallas.done("instances", "list")).out == "There are no instances.\n"
 
 
-async def test_a_name_that_two_instances_have_is_refused_with_their_ids(pallas: Pallas, world: World) -> None:
-    ids = {await register(pallas, world, "Kottos"), await register(pallas, world, "Kottos")}
-    [line] = await pallas.refused("instances", "rotate", "Kottos", "--yes")
-    assert line.startswith("pallas: several instances have the name 'Kottos': ")
-    assert set(line.rpartition(": ")[2].split(", ")) == ids
-
-
 @requirement("A-14.2.4", "A-9.5.1", "A-9.5.2")
 async def test_provision_teams_prints_new_jwts_whole_and_then_nothing_new(pallas: Pallas, world: World) -> None:
     world.mnemosyne.mode = "page"

@@ -296,15 +296,16 @@ async def test_agents_of_instances_with_one_name_are_told_apart(world: World) ->
         hosts = [base.removeprefix("http://") for base in bases]
         assert [each.json()["name"] for each in made] == ["ouranos", f"ouranos ({hosts[1]})"]
         ids = [each.json()["id"] for each in made]
-        for instance in ids:
-            await world.http.patch(f"{API}/pallas/{instance}", json={"name": "Same"})
+        renamed = [await world.http.patch(f"{API}/pallas/{each}", json={"name": "Same"}) for each in ids]
+        assert [each.status_code for each in renamed] == [200, 409]
+        names = {"Same", f"ouranos ({hosts[1]})"}
         workspace = await world.workspace(*ids)
         picker = (await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()
         labels = [agent["label"] for agent in picker["agents"]]
         assert len(set(labels)) == len(labels) == 4
-        assert {label.partition(" › ")[0] for label in labels} == {f"Same ({host})" for host in hosts}
+        assert {label.partition(" › ")[0] for label in labels} == names
         agents = await world.lab.service.parts.agents.targets.all()
-        assert {agent.instance for agent in agents} == {f"Same ({host})" for host in hosts}
+        assert {agent.instance for agent in agents} == names
 
 
 async def test_agents_of_one_instance_with_one_title_are_told_apart(world: World) -> None:

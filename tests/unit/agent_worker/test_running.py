@@ -68,10 +68,17 @@ async def test_an_attempt_is_not_stopped_by_its_own_claim_received_before_it_beg
     await asyncio.wait({turn.task})
 
 
+async def test_a_cancel_in_a_log_that_was_made_again_stops_an_attempt() -> None:
+    known, turn = await running()
+    known.on_claim(claim_message(CANCEL), 1)
+    await asyncio.wait({turn.task})
+    assert turn.task.cancelled()
+
+
 @pytest.mark.parametrize("position", [9, 10])
 async def test_an_attempt_is_not_stopped_by_older_claims_or_those_of_other_turns(position: int) -> None:
     known, turn = await running()
-    known.on_claim(claim_message(CANCEL), position)
+    known.on_claim(claim_message(Claimed(attempt=1, worker="w1", at=utc_now())), position)
     known.on_claim(claim_message(CANCEL, new_turn_id()), 11)
     assert not turn.task.cancelling()
     turn.task.cancel()

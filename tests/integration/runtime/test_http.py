@@ -220,7 +220,7 @@ def test_many_small_frames_of_a_websocket_are_read_in_between(frames: bytes, ech
                     while not (head := await soon(reader.readexactly(2))).startswith(b"\x81"):
                         await reader.readexactly(head[1])
                     await reader.readexactly(head[1] if head[1] < 126 else int.from_bytes(await reader.readexactly(2)))
-            assert max(lags) < 0.6
+            assert max(lags) < 0.2
 
     uvloop.run(send())
 

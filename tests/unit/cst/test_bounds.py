@@ -319,7 +319,7 @@ def test_a_small_source_makes_no_large_answer(source: str, why: str) -> None:
     told = diagnostics(source, refused.value.faults)
     assert why in told[0]["message"]
     assert len(json.dumps(told)) < 1_000_000
-    assert time.process_time() - began < 6.0
+    assert time.process_time() - began < 2.0
 
 
 def test_the_schemas_of_an_agent_are_read_within_a_room() -> None:

@@ -228,7 +228,7 @@ class _Checker:
 
     def _is_data(self, kind: t.Type, span: Span) -> bool:
         """Whether values of a type can leave the program; if not, the fault is reported."""
-        if not t.fits(kind, t.JSON):
+        if not t.is_data(kind):
             self.fault(Code.TYPE_ERROR, "Type error: a lambda can only be the argument of a function", span)
             return False
         return True

@@ -67,6 +67,8 @@ class _Compound:
 
     size: int
     depth: int
+    has_function: bool
+    """Whether it is a function, or has one inside."""
 
     def parts(self) -> Iterable["Type"]:
         """The types directly inside."""
@@ -76,6 +78,7 @@ class _Compound:
         parts = list(self.parts())
         object.__setattr__(self, "size", 1 + sum(part.size for part in parts))
         object.__setattr__(self, "depth", 1 + max((part.depth for part in parts), default=0))
+        object.__setattr__(self, "has_function", isinstance(self, Function) or not all(map(is_data, parts)))
 
 
 @dataclass(frozen=True)
@@ -252,6 +255,11 @@ def parts_in(kind: Type) -> Iterator[Type]:
             waiting += part.parts()
 
 
+def is_data(kind: Type) -> bool:
+    """Whether JSON can have the values of a type: there is no function in it."""
+    return isinstance(kind, Primitive) or not kind.has_function
+
+
 def members_of(kind: Type) -> Iterator[Type]:
     """The members of a union; of any other type the type itself."""
     yield from kind.members if isinstance(kind, Union) else (kind,)
@@ -296,7 +304,7 @@ def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
     if kind in (wanted, NOTHING):
         return True
     if wanted == JSON:
-        return not any(isinstance(part, Function) for part in parts_in(kind))
+        return is_data(kind)
     if kind == JSON:
         return rule is not Rule.KNOWN
     match kind, wanted:

@@ -9,13 +9,13 @@ import asyncpg
 import pytest
 from sqlalchemy import Integer, bindparam, func, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.real_parts import until
 from tests.postgres import PostgresServer
 
 from pallas_contracts.errors import Unavailable
 from pallas_postgres import engine as module
-from pallas_postgres.engine import Prepared, fetch, open_engine, reading
+from pallas_postgres.engine import TRIES, Prepared, RolledBack, fetch, open_engine, reading, transact
 
 _BACKEND = Prepared(select(func.pg_backend_pid()))
 _SLEEP = Prepared(select(func.pg_sleep(bindparam("seconds", type_=Integer))))
@@ -83,6 +83,28 @@ async def test_the_connection_of_a_statement_that_was_cancelled_is_given_to_nobo
     await asyncio.wait({sleeping})
     assert sleeping.cancelled()
     assert await _backend(engine) != first
+
+
+@pytest.mark.parametrize("failures", [0, 1, TRIES - 1, TRIES])
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+async def test_a_transaction_that_was_rolled_back_for_another_one_runs_again(
+    engine: AsyncEngine, state: str, failures: int
+) -> None:
+    runs = list[int]()
+
+    async def insert(session: AsyncSession) -> int | None:
+        runs.append(len(runs))
+        await session.execute(text("create table made (run int)"))
+        if len(runs) <= failures:
+            await session.execute(text(f"do $$ begin raise exception using errcode = '{state}'; end $$"))
+        return await session.scalar(text("insert into made values (:run) returning run"), {"run": runs[-1]})
+
+    if failures == TRIES:
+        with pytest.raises(RolledBack) as refused:
+            await transact(engine, insert)
+        assert (refused.value.code, len(runs)) == ("busy", TRIES)
+    else:
+        assert await transact(engine, insert) == failures
 
 
 async def test_a_statement_that_takes_too_long_says_so(postgres: PostgresServer) -> None:

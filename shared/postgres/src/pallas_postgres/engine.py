@@ -1,8 +1,8 @@
 """Postgres: a small pool with timeouts, and errors that say whether a retry may work."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -103,6 +103,10 @@ _TRANSIENT = ("08", "25006", "25P03", "40", "53", "55P03", "57")
 """Transient classes of SQLSTATE: connections, a read-only standby, an idle transaction that was ended, conflicts,
 resources, locks, operator intervention."""
 
+_ROLLED_BACK = ("40001", "40P01")
+"""SQLSTATE of a transaction that was in the way of another one, and was rolled back."""
+TRIES = 3
+"""How often `transact` runs a transaction that Postgres rolls back because of another one."""
 _USED = "used"
 _CANCELLED = "57014"
 """SQLSTATE of a statement that took longer than `statement_timeout`."""
@@ -170,6 +174,10 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "handle_error", keep_others)
 
 
+class RolledBack(Unavailable):
+    """Postgres rolled a transaction back because of another one, so it is known that nothing was changed."""
+
+
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What asyncpg raises; the last one when a connection breaks in the middle of a message."""
 
@@ -179,6 +187,7 @@ async def postgres_errors() -> AsyncGenerator[None]:
     """Turn transient errors into `Unavailable`. Other errors are bugs, and are raised as they are.
 
     Raises:
+        RolledBack: the transaction was in the way of another one (`busy`).
         Unavailable: Postgres cannot be used right now, or a statement timed out (`too_slow`).
     """
     try:
@@ -187,6 +196,8 @@ async def postgres_errors() -> AsyncGenerator[None]:
         state: str = getattr(error.orig, "sqlstate", None) or ""
         if state == _CANCELLED:
             raise _too_slow() from error
+        if state in _ROLLED_BACK:
+            raise RolledBack("somebody else changed the same just now; try again", code="busy") from error
         if error.connection_invalidated or state.startswith(_TRANSIENT) or isinstance(error.__cause__, OSError):
             raise _away() from error
         if not state and not error.statement:
@@ -261,6 +272,23 @@ async def writing(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
     async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
         yield session
         await session.commit()
+
+
+async def transact[R](engine: AsyncEngine, work: Callable[[AsyncSession], Awaitable[R]]) -> R:
+    """The result of `work` with the session of a transaction, which runs again if Postgres rolls it back.
+
+    `work` changes nothing but the database.
+
+    Raises:
+        RolledBack: other transactions were in the way each time.
+        Unavailable: as for `writing`; then it is not repeated.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(RolledBack):
+            async with writing(engine) as session:
+                return await work(session)
+    async with writing(engine) as session:
+        return await work(session)
 
 
 async def ping(engine: AsyncEngine) -> None:

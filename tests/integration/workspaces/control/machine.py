@@ -136,9 +136,7 @@ class Teams(RuleBasedStateMachine):
     @rule()
     def lose_claims(self) -> None:
         """Let another replica claim all teams, and die."""
-        self.stage.run(
-            self.world.execute("update mnemosyne_teams set claim = 'dead', claimed_until = now(), due_at = now()")
-        )
+        self.stage.run(self.world.set_teams("claim = 'dead', claimed_until = now(), due_at = now()"))
 
     @rule()
     def become_quiet(self) -> None:
@@ -164,7 +162,7 @@ class Teams(RuleBasedStateMachine):
         self.world.mnemosyne.teams.clear()
 
     async def _until_quiet(self) -> None:
-        await self.world.execute("update mnemosyne_teams set due_at = now()")
+        await self.world.set_teams("due_at = now()")
         await self.world.until_quiet()
 
     async def _compare(self) -> None:

@@ -1,8 +1,11 @@
 """The reconciler (auth contract, section 8.6): whatever was lost, Mnemosyne has what holds here after one cycle."""
 
+import asyncio
 import logging
 
 import pytest
+from sqlalchemy import text
+from tests.integration.real_parts import until
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.requirements import requirement
@@ -11,6 +14,7 @@ from tests.workspaces_world.mnemosyne import Mode
 from tests.workspaces_world.registry import entry
 
 from workspaces.live.hub import ALL
+from workspaces.reconciling.claims import Claims
 
 LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at = now() where id = :id"
 
@@ -206,3 +210,24 @@ async def test_replicas_make_one_cycle_in_each_interval(world: World) -> None:
     assert (await world.http.put(f"{API}/settings", json={"reconcile_interval": 1})).status_code == 200
     await world.execute("update settings set value = '{\"at\": \"2026-01-01T00:00:00Z\"}' where key = 'last_reconcile'")
     await world.until_quiet()
+
+
+_WAITS = "select pid from pg_locks where not granted and locktype = 'transactionid'"
+
+
+async def test_the_end_of_a_comparison_and_a_change_do_not_wait_for_each_other(world: World) -> None:
+    instance = await world.settled()
+    await world.execute("update mnemosyne_teams set claim = 'mine', claimed_until = now() + interval '1 hour'")
+    ended = {"id": instance, "version": 1, "error": None, "delay": 3600}
+    async with world.lab.service.parts.engine.connect() as change:
+        await change.execute(text("delete from pallas_instances"))
+        concluding = asyncio.create_task(Claims(world.lab.service.parts.engine).conclude("mine", [ended], []))
+
+        async def waits() -> bool:
+            return bool(await world.rows(_WAITS))
+
+        await until(waits)
+        await change.execute(text("set local lock_timeout = '1ms'"))
+        await change.execute(text("update mnemosyne_teams set version = version + 1"))
+        await change.commit()
+    assert await concluding == {instance}

@@ -128,6 +128,11 @@ class World:
         async with self.lab.service.parts.engine.begin() as connection:
             await connection.execute(text(statement), values)
 
+    async def set_teams(self, values: str) -> None:
+        """Set columns of all teams, which are locked in the order that the service locks them in."""
+        locked = "select id from mnemosyne_teams order by id for no key update"
+        await self.execute(f"update mnemosyne_teams set {values} where id in ({locked})")
+
     async def reconcile(self) -> None:
         """Make a cycle of the reconciler, and wait until its work is done."""
         answer = await self.http.post(f"{API}/deliveries/reconcile")

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import func
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.catalog import WORKSPACE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_outbox.outbox import Outbox
-from pallas_postgres.engine import writing
+from pallas_postgres.engine import transact
 from workspaces.live.hub import ALL, WORK, Hub, Live
 from workspaces.metrics import Metrics
 from workspaces.model import Who
@@ -104,16 +104,7 @@ class Changes:
         except TimeoutError as error:
             raise Unavailable("too many changes at once; try again", code="busy") from error
         try:
-            async with writing(self._engine) as session:
-                await OUTBOX.begin(session)
-                decision = await decide(session)
-                await session.flush()
-                first = 0
-                if decision.events:
-                    sender = {"actor": who.account, "correlation": who.correlation}
-                    first = await OUTBOX.record(session, decision.events, **sender)
-                    await Hub.tell_all_in(session, [told for event in decision.events for told in event.told])
-                await wake(session, who, *decision.wakes)
+            decision, first = await transact(self._engine, lambda session: _record(session, who, decide))
         finally:
             self._one_at_a_time.release()
         if decision.events:
@@ -126,6 +117,29 @@ class Changes:
         self._metrics.changes.labels(event.kind, event.action).inc()
         facts = {event.kind: event.id, "actor": who.account, "correlation": who.correlation, "number": number}
         log.info(f"{event.kind}_{event.action}", extra=facts)
+
+
+async def _record[R](session: AsyncSession, who: Who, decide: Decide[R]) -> tuple[Decision[R], int]:
+    """A change in its transaction. Returns what was decided, and the number of the first event."""
+    await OUTBOX.begin(session)
+    decision = await decide(session)
+    await session.flush()
+    first = 0
+    if decision.events:
+        first = await OUTBOX.record(session, decision.events, actor=who.account, correlation=who.correlation)
+        await Hub.tell_all_in(session, [told for event in decision.events for told in event.told])
+    await wake(session, who, *decision.wakes)
+    return decision, first
+
+
+async def lock_teams(session: AsyncSession, *which: ColumnElement[bool]) -> None:
+    """Lock the rows of these teams in the order of their ids.
+
+    Whoever changes several teams locks them in this order, and their instances before them. Otherwise two wait for each
+    other, and Postgres ends one of them.
+    """
+    rows = select(MnemosyneTeam.id).where(*which).order_by(MnemosyneTeam.id)
+    await session.execute(rows.with_for_update(key_share=True))
 
 
 async def wake(session: AsyncSession, who: Who, *wakes: Wake) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Superseded, Unavailable
 from pallas_postgres.engine import reading, writing
-from workspaces.changes.make import Wake, wake
+from workspaces.changes.make import Wake, lock_teams, wake
 from workspaces.live.hub import ALL, WORK, Hub
 from workspaces.model import TeamStatus, Who
 from workspaces.tables import WORKSPACE_IDS, MnemosyneTeam, PallasInstance
@@ -148,7 +148,11 @@ class Claims:
 
         Returns the ids of the teams whose claim was not lost.
         """
+        ids = [row["id"] for row in rows]
         async with writing(self._engine) as session:
+            instances = select(PallasInstance.id).where(PallasInstance.id.in_(ids)).order_by(PallasInstance.id)
+            await session.execute(instances.with_for_update(key_share=True))
+            await lock_teams(session, MnemosyneTeam.id.in_(ids))
             kept = set(await session.scalars(_CONCLUDE, {"rows": json.dumps(rows), "claim": token}))
             for instance_id in kept.intersection(told):
                 await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
@@ -169,9 +173,11 @@ class Claims:
         if token not in self._tokens:
             return
         self._tokens.discard(token)
-        mine = update(MnemosyneTeam).where(MnemosyneTeam.claim == token).values(claim=None, claimed_until=None)
+        is_mine = MnemosyneTeam.claim == token
+        mine = update(MnemosyneTeam).where(is_mine).values(claim=None, claimed_until=None)
         with suppress(Unavailable):
             async with writing(self._engine) as session:
+                await lock_teams(session, is_mine)
                 if (await session.scalars(mine.returning(MnemosyneTeam.id))).all():
                     await Hub.tell_in(session, WORK, "teams", {})
 
@@ -179,9 +185,11 @@ class Claims:
         """Renew the claims, for ever."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            mine = update(MnemosyneTeam).where(MnemosyneTeam.claim.in_(self._tokens))
+            is_mine = MnemosyneTeam.claim.in_(self._tokens)
+            mine = update(MnemosyneTeam).where(is_mine)
             with suppress(Unavailable):
                 async with writing(self._engine) as session:
+                    await lock_teams(session, is_mine)
                     await session.execute(mine.values(claimed_until=func.clock_timestamp() + CLAIMED))
 
     async def _claim(self, *which: Any, changed_by: Who | Literal[False] = False) -> list[Claimed]:

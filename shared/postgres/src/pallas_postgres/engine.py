@@ -102,11 +102,11 @@ _SERVER_SETTINGS = {
 _TRANSIENT = ("08", "25006", "25P03", "40", "53", "55P03", "57")
 """Transient classes of SQLSTATE: connections, a read-only standby, an idle transaction that was ended, conflicts,
 resources, locks, operator intervention."""
-
 _ROLLED_BACK = ("40001", "40P01")
 """SQLSTATE of a transaction that was in the way of another one, and was rolled back."""
 TRIES = 3
 """How often `transact` runs a transaction that Postgres rolls back because of another one."""
+
 _USED = "used"
 _CANCELLED = "57014"
 """SQLSTATE of a statement that took longer than `statement_timeout`."""
@@ -194,11 +194,9 @@ async def postgres_errors() -> AsyncGenerator[None]:
         yield
     except DBAPIError as error:
         state: str = getattr(error.orig, "sqlstate", None) or ""
-        if state == _CANCELLED:
-            raise _too_slow() from error
-        if state in _ROLLED_BACK:
-            raise RolledBack("somebody else changed the same just now; try again", code="busy") from error
-        if error.connection_invalidated or state.startswith(_TRANSIENT) or isinstance(error.__cause__, OSError):
+        if known := _transient(state):
+            raise known from error
+        if error.connection_invalidated or isinstance(error.__cause__, OSError):
             raise _away() from error
         if not state and not error.statement:
             raise _away() from error
@@ -206,17 +204,20 @@ async def postgres_errors() -> AsyncGenerator[None]:
             raise _away() from error  # the connection broke in the middle of a message
         raise
     except asyncpg.PostgresError as error:
-        if error.sqlstate == _CANCELLED:
-            raise _too_slow() from error
-        if (error.sqlstate or "").startswith(_TRANSIENT):
-            raise _away() from error
+        if known := _transient(error.sqlstate or ""):
+            raise known from error
         raise
     except (OSError, PoolTimeout) as error:
         raise _away() from error
 
 
-def _too_slow() -> Unavailable:
-    return Unavailable("the request took too long and was cancelled; try again", code="too_slow")
+def _transient(state: str) -> Unavailable | None:
+    """The error of a transient SQLSTATE."""
+    if state == _CANCELLED:
+        return Unavailable("the request took too long and was cancelled; try again", code="too_slow")
+    if state in _ROLLED_BACK:
+        return RolledBack("somebody else changed the same just now; try again", code="busy")
+    return _away() if state.startswith(_TRANSIENT) else None
 
 
 def _away() -> Unavailable:

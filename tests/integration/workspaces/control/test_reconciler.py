@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.integration.real_parts import until
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
@@ -13,8 +15,11 @@ from tests.waiting import soon
 from tests.workspaces_world.mnemosyne import Mode
 from tests.workspaces_world.registry import entry
 
+from pallas_postgres.engine import writing
 from workspaces.live.hub import ALL
-from workspaces.reconciling.claims import Claims
+from workspaces.reconciling.claims import Claims, reconciler
+from workspaces.reconciling.reconciler import wake_all
+from workspaces.registries.refresh import store_fetches
 
 LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at = now() where id = :id"
 
@@ -212,22 +217,51 @@ async def test_replicas_make_one_cycle_in_each_interval(world: World) -> None:
     await world.until_quiet()
 
 
-_WAITS = "select pid from pg_locks where not granted and locktype = 'transactionid'"
+_WAITS = "select pid from pg_stat_activity where datname = current_database() and wait_event = 'transactionid'"
+_FIRST, _LAST = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-8fff-ffffffffffff"
+_ENDED = [{"id": one, "version": 1, "error": None, "delay": 3600} for one in (_LAST, _FIRST)]
 
 
-async def test_the_end_of_a_comparison_and_a_change_do_not_wait_for_each_other(world: World) -> None:
-    instance = await world.settled()
-    await world.execute("update mnemosyne_teams set claim = 'mine', claimed_until = now() + interval '1 hour'")
-    ended = {"id": instance, "version": 1, "error": None, "delay": 3600}
-    async with world.lab.service.parts.engine.connect() as change:
-        await change.execute(text("delete from pallas_instances"))
-        concluding = asyncio.create_task(Claims(world.lab.service.parts.engine).conclude("mine", [ended], []))
+async def _conclude(engine: AsyncEngine) -> None:
+    await Claims(engine).conclude("mine", _ENDED, [])
 
-        async def waits() -> bool:
-            return bool(await world.rows(_WAITS))
 
+async def _store_fetches(engine: AsyncEngine) -> None:
+    async with writing(engine) as session:
+        await store_fetches(session, [_LAST, _FIRST], {})
+
+
+async def _wake_all(engine: AsyncEngine) -> None:
+    async with writing(engine) as session:
+        await wake_all(session, reconciler())
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "work"),
+    [
+        (f"pallas_instances where id = '{_FIRST}'", "pallas_instances", _conclude),
+        (f"pallas_instances where id = '{_FIRST}'", "mnemosyne_teams", _conclude),
+        (f"mnemosyne_teams where id = '{_FIRST}'", "mnemosyne_teams", _conclude),
+        (f"pallas_instances where id = '{_FIRST}'", "pallas_instances", _store_fetches),
+        (f"mnemosyne_teams where id = '{_FIRST}'", "mnemosyne_teams", _wake_all),
+    ],
+)
+async def test_rows_are_locked_in_one_order_so_that_nobody_is_ended_for_another_one(
+    world: World, first: str, then: str, work: Callable[[AsyncEngine], Coroutine[None, None, None]]
+) -> None:
+    for one in (_LAST, _FIRST):
+        await world.register(one, id=one)
+    await world.until_quiet()
+    await world.set_teams("claim = 'mine', claimed_until = now() + interval '1 hour'")
+    engine = world.lab.service.parts.engine
+
+    async def waits() -> bool:
+        return bool(await world.rows(_WAITS))
+
+    async with engine.connect() as change, asyncio.TaskGroup() as tasks:
+        await change.execute(text(f"select from {first} for update"))
+        tasks.create_task(work(engine))
         await until(waits)
-        await change.execute(text("set local lock_timeout = '1ms'"))
-        await change.execute(text("update mnemosyne_teams set version = version + 1"))
+        await change.execute(text(f"select from {then} for update nowait"))
+        await change.execute(text("update mnemosyne_teams set claim = null"))
         await change.commit()
-    assert await concluding == {instance}

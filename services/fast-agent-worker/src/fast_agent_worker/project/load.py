@@ -131,7 +131,8 @@ class Project:
     def _file(self, module: str | Path) -> Path | None:
         if isinstance(module, Path):
             return module
-        return (found := module_file(self.folder, module)) and self.folder / found
+        found = module_file(self.folder, module)
+        return self.folder / found if found else None
 
     def _load(self, agent: AgentConfig) -> list[FastAgent]:
         key = str(agent.card or agent.module)

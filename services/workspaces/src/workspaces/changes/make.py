@@ -22,7 +22,7 @@ from pallas_postgres.engine import transact
 from workspaces.live.hub import ALL, WORK, Hub, Live
 from workspaces.metrics import Metrics
 from workspaces.model import Who
-from workspaces.tables import Change, MnemosyneTeam, RelayPosition
+from workspaces.tables import Change, MnemosyneTeam, PallasInstance, RelayPosition
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Changes:
         self._one_at_a_time = asyncio.Lock()
 
     async def make[R](self, who: Who, decide: Decide[R]) -> R:
-        """Make the change that `decide` decides, and return its answer.
+        """Make the change that `decide` decides, and return its answer. `decide` may run more than once (`transact`).
 
         Raises:
             Unavailable: Postgres cannot be used right now. It is unknown whether the change was made.
@@ -132,13 +132,15 @@ async def _record[R](session: AsyncSession, who: Who, decide: Decide[R]) -> tupl
     return decision, first
 
 
-async def lock_teams(session: AsyncSession, *which: ColumnElement[bool]) -> None:
-    """Lock the rows of these teams in the order of their ids.
+async def lock_rows(
+    session: AsyncSession, table: type[PallasInstance | MnemosyneTeam], *which: ColumnElement[bool]
+) -> None:
+    """Lock these rows in the order of their ids.
 
-    Whoever changes several teams locks them in this order, and their instances before them. Otherwise two wait for each
-    other, and Postgres ends one of them.
+    Whoever writes several instances or teams locks them in this order, and instances before teams. Otherwise two
+    transactions can wait for each other, and Postgres ends one of them.
     """
-    rows = select(MnemosyneTeam.id).where(*which).order_by(MnemosyneTeam.id)
+    rows = select(table.id).where(*which).order_by(table.id)
     await session.execute(rows.with_for_update(key_share=True))
 
 

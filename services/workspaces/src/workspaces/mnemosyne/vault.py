@@ -110,8 +110,9 @@ async def check_sealed_rows(engine: AsyncEngine, vault: Vault, *, accept_lost: b
     """
     jwts = tokens = 0
     sealed = or_(PallasInstance.team_jwt_encrypted.is_not(None), PallasInstance.agent_token_encrypted.is_not(None))
+    rows = select(PallasInstance).where(sealed).order_by(PallasInstance.id)
     async with writing(engine) as session:
-        for one in await session.scalars(select(PallasInstance).where(sealed).with_for_update()):
+        for one in await session.scalars(rows.with_for_update()):
             if not _reseal(vault, one, "team_jwt_encrypted"):
                 one.pallas_team_mnemosyne_status, one.status_reason = "failed", LOST
                 jwts += 1

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Superseded, Unavailable
 from pallas_postgres.engine import reading, writing
-from workspaces.changes.make import Wake, lock_teams, wake
+from workspaces.changes.make import Wake, lock_rows, wake
 from workspaces.live.hub import ALL, WORK, Hub
 from workspaces.model import TeamStatus, Who
 from workspaces.tables import WORKSPACE_IDS, MnemosyneTeam, PallasInstance
@@ -150,9 +150,8 @@ class Claims:
         """
         ids = [row["id"] for row in rows]
         async with writing(self._engine) as session:
-            instances = select(PallasInstance.id).where(PallasInstance.id.in_(ids)).order_by(PallasInstance.id)
-            await session.execute(instances.with_for_update(key_share=True))
-            await lock_teams(session, MnemosyneTeam.id.in_(ids))
+            await lock_rows(session, PallasInstance, PallasInstance.id.in_(ids))
+            await lock_rows(session, MnemosyneTeam, MnemosyneTeam.id.in_(ids))
             kept = set(await session.scalars(_CONCLUDE, {"rows": json.dumps(rows), "claim": token}))
             for instance_id in kept.intersection(told):
                 await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
@@ -177,7 +176,7 @@ class Claims:
         mine = update(MnemosyneTeam).where(is_mine).values(claim=None, claimed_until=None)
         with suppress(Unavailable):
             async with writing(self._engine) as session:
-                await lock_teams(session, is_mine)
+                await lock_rows(session, MnemosyneTeam, is_mine)
                 if (await session.scalars(mine.returning(MnemosyneTeam.id))).all():
                     await Hub.tell_in(session, WORK, "teams", {})
 
@@ -189,7 +188,7 @@ class Claims:
             mine = update(MnemosyneTeam).where(is_mine)
             with suppress(Unavailable):
                 async with writing(self._engine) as session:
-                    await lock_teams(session, is_mine)
+                    await lock_rows(session, MnemosyneTeam, is_mine)
                     await session.execute(mine.values(claimed_until=func.clock_timestamp() + CLAIMED))
 
     async def _claim(self, *which: Any, changed_by: Who | Literal[False] = False) -> list[Claimed]:

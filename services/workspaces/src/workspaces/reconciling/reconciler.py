@@ -25,7 +25,7 @@ from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import reading, writing
 from workspaces.answers import SettingsView
-from workspaces.changes.make import lock_teams
+from workspaces.changes.make import lock_rows
 from workspaces.live.hub import RESYNC, WORK, Hub, Live
 from workspaces.metrics import Metrics
 from workspaces.mnemosyne.reading import MnemosyneRefused
@@ -178,7 +178,7 @@ async def wake_all(session: AsyncSession, who: Who, *, only: str | None = None) 
         "correlation": case((quiet, who.correlation), else_=team.correlation),
         "actor": case((quiet, who.account), else_=team.actor),
     }
-    await lock_teams(session, *([] if only is None else [team.id == only]))
+    await lock_rows(session, team, *([] if only is None else [team.id == only]))
     await session.execute(rows.on_conflict_do_update(index_elements=[team.id], set_={**due, **sender}))
     await session.execute(deleted.values(**due, **sender))
     await Hub.tell_in(session, WORK, "teams", {})

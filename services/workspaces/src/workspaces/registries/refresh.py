@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from pallas_contracts.errors import PallasError
 from pallas_postgres.engine import reading, writing
 from workspaces.answers import DiscoveredAgent
-from workspaces.changes.make import Changes, Decision, Event
+from workspaces.changes.make import Changes, Decision, Event, lock_rows
 from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who
 from workspaces.registries.fetch import Fetcher
@@ -102,6 +102,7 @@ async def store_listing(session: AsyncSession, instance_id: str, listing: Listin
 
 async def store_fetches(session: AsyncSession, unchanged: Collection[str], errors: Mapping[str, str | None]) -> None:
     """Store that these registries offer the same as before, and the errors of fetching that are new or have ended."""
+    await lock_rows(session, PallasInstance, PallasInstance.id.in_([*unchanged, *errors]))
     if unchanged:
         same = update(PallasInstance).where(PallasInstance.id.in_(unchanged))
         await session.execute(same.values(last_fetched_at=func.clock_timestamp()))

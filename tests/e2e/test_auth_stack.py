@@ -120,8 +120,18 @@ def environment(pid: int) -> bytes:
     return str(psutil.Process(pid).environ()).encode()
 
 
-def memory(pid: int) -> bytes:
-    """What a process has written and not given back."""
+def memory(pid: int, tries: int = 10) -> bytes:
+    """What a process has written and not given back. It is read again if a part is given back meanwhile."""
+    try:
+        return written_memory(pid)
+    except OSError:
+        if tries == 1:
+            raise
+        return memory(pid, tries - 1)
+
+
+def written_memory(pid: int) -> bytes:
+    """The memory of all parts that a process may write; OSError if one has just been given back."""
     maps = [line.split() for line in Path(f"/proc/{pid}/maps").read_text("ascii").splitlines()]
     written = [(*(int(end, 16) for end in span.split("-")),) for span, rights, *_ in maps if rights == "rw-p"]
     with Path(f"/proc/{pid}/mem").open("rb", 0) as pages:

@@ -1,11 +1,10 @@
 """Programs that are made to do harm are refused with a fault, quickly, and with no other exception."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, cases
+from tests.waiting import least_cpu
 
 from pallas_cst.check import check
 from pallas_cst.faults import Faulty, Lines
@@ -86,9 +85,8 @@ def test_a_program_of_50_kb_is_checked_in_well_under_a_second() -> None:
     ]
     source = "in a: Int\n" + "\n".join(lines) + "\nout v699"
     assert len(source) > 45_000
-    began = time.process_time()
     assert try_it(source) is None
-    assert time.process_time() - began < 1.0  # 0.15 s on an idle core
+    assert least_cpu(lambda: try_it(source), below=1.0) < 1.0  # 0.15 s on an idle core
 
 
 WORDS = """in a: Int |out a |type |if |else |match |branch |otherwise |with |retry: |not |and |when |is |lazy |use |as |

@@ -3,10 +3,11 @@
 import asyncio
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 from tests import waiting
-from tests.waiting import Stopwatch, timing, within
+from tests.waiting import Stopwatch, timing, within, within_cpu
 
 
 class Machine:
@@ -53,6 +54,15 @@ def test_time_in_which_others_have_the_processor_does_not_count(machine: Machine
     machine.delay += 2.0
     watch.tick()
     assert watch.seconds <= 0.01
+
+
+@pytest.mark.parametrize(("runs", "is_fast"), [([0.9], True), ([1.0, 2.0, 0.9], True), ([1.0, 1.0, 1.0, 0.0], False)])
+def test_one_of_three_runs_has_to_be_fast(machine: Machine, runs: list[float], is_fast: bool) -> None:
+    def work() -> None:
+        machine.used += runs.pop(0)
+
+    with nullcontext() if is_fast else pytest.raises(AssertionError, match=r"took 1\.000 s"):
+        within_cpu(1.0, work)
 
 
 async def test_a_call_that_blocks_the_event_loop_counts() -> None:

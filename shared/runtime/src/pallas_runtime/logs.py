@@ -71,8 +71,8 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
 
 def _about(record: logging.LogRecord) -> tuple[object, ...]:
     """The team and the agent of a line, so that a line about each of many agents is no repetition."""
-    extra, context = vars(record), _context.get()
-    return tuple(extra[name] if name in extra else context.get(name) for name in ("team", "agent"))
+    facts = _context.get() | vars(record)
+    return facts.get("team"), facts.get("agent")
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

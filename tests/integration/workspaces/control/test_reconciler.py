@@ -246,7 +246,7 @@ async def _wake_all(engine: AsyncEngine) -> None:
         (f"mnemosyne_teams where id = '{_FIRST}'", "mnemosyne_teams", _wake_all),
     ],
 )
-async def test_rows_are_locked_in_one_order_so_that_nobody_is_ended_for_another_one(
+async def test_whoever_writes_several_rows_locks_them_in_one_order(
     world: World, first: str, then: str, work: Callable[[AsyncEngine], Coroutine[None, None, None]]
 ) -> None:
     for one in (_LAST, _FIRST):
